@@ -1,0 +1,110 @@
+/* headrace/tensor.h: storages (bytes), tensors (a shape over a storage), views and aliases.
+ *
+ * Bytes have claims, apart from handles. A tensor made by create or detach, an alias, a saved
+ * tensor and a pending transfer each carry one claim on the bytes; the bytes go with the last
+ * claim, even while handles live on, and using them then is ERR_STATE "freed". A retained
+ * handle shares the claim of its tensor.
+ *
+ * Tensors are dense and row-major. Shapes are in elements, offsets in elements of the tensor.
+ *
+ * Threads: a tensor belongs to the issuing thread of its device.
+ */
+#ifndef HR_TENSOR_H
+#define HR_TENSOR_H
+#include "headrace/device.h"
+HR_BEGIN_C
+
+enum { HR_MAX_DIMS = 4 };
+
+typedef enum hr_dtype { HR_F32, HR_BF16, HR_F16, HR_I32, HR_I64, HR_U8 } hr_dtype;
+HR_API size_t hr_dtype_bytes(hr_dtype t);
+HR_API const char *hr_dtype_name(hr_dtype t); /* "f32", ... */
+
+typedef struct hr_storage hr_storage;
+typedef struct hr_tensor hr_tensor;
+
+/* ---- storage: counted ------------------------------------------------------------------ */
+/* `bytes` of device memory; its home stream is `s`. One claim, the caller's. */
+HR_API HR_RESULT hr_status hr_storage_create(hr_stream *s, size_t bytes,
+                                             hr_storage **out);
+/* Foreign memory. `deleter` (may be NULL) runs on the stream of the last release, after what
+ * is queued there and on every recorded stream. */
+HR_API HR_RESULT hr_status hr_storage_wrap(hr_stream *home, void *ptr, size_t bytes,
+                                           void (*deleter)(void *ctx, void *ptr),
+                                           void *ctx, hr_storage **out);
+HR_API hr_storage *hr_storage_retain(hr_storage *st);
+HR_API void hr_storage_release(hr_storage *st);       /* NULL is fine */
+HR_API void *hr_storage_data(const hr_storage *st);   /* NULL once the bytes are gone */
+HR_API size_t hr_storage_bytes(const hr_storage *st); /* 0 once they are gone */
+HR_API hr_stream *hr_storage_home(const hr_storage *st);
+HR_API int hr_storage_claims(const hr_storage *st);
+HR_API void hr_storage_record_stream(hr_storage *st, hr_stream *s);
+
+/* ---- tensors: counted ------------------------------------------------------------------ */
+/* Fresh, not initialised, on the current stream. A dimension of 0 is ordinary; negative is
+ * ERR_INVALID. ndim 0 is one element. */
+HR_API HR_RESULT hr_status hr_tensor_create(hr_dtype t, int ndim, const int64_t *shape,
+                                            hr_tensor **out);
+HR_API HR_RESULT hr_status hr_tensor_zeros(hr_dtype t, int ndim, const int64_t *shape,
+                                           hr_tensor **out);
+/* Over a part of `st`, with a claim of its own. ERR_INVALID if it does not fit. */
+HR_API HR_RESULT hr_status hr_tensor_over(hr_storage *st, size_t byte_offset,
+                                          hr_dtype t, int ndim, const int64_t *shape,
+                                          hr_tensor **out);
+
+/* A view: same storage, another shape of as many elements; its base is `t`'s base, or `t`.
+ * It retains its base and carries a claim of its own. No graph: see hr_op_view(). */
+HR_API HR_RESULT hr_status hr_tensor_view(hr_tensor *t, int ndim, const int64_t *shape,
+                                          hr_tensor **out);
+/* A view of rows begin..end-1 of the first dimension. No graph. */
+HR_API HR_RESULT hr_status hr_tensor_rows(hr_tensor *t, int64_t begin, int64_t end,
+                                          hr_tensor **out);
+/* An alias: same storage, offset and shape, no base, no graph, a claim of its own. */
+HR_API HR_RESULT hr_status hr_tensor_alias(hr_tensor *t, hr_tensor **out);
+
+HR_API hr_tensor *hr_tensor_retain(hr_tensor *t);
+HR_API void hr_tensor_release(hr_tensor *t); /* NULL is fine */
+HR_API int hr_tensor_refs(const hr_tensor *t);
+
+/* Give up this tensor's claim. If it was the last the bytes are freed after what is queued on
+ * `s` now (NULL: the home stream). Twice is harmless. */
+HR_API void hr_tensor_drop(hr_tensor *t, hr_stream *s);
+HR_API bool hr_tensor_dropped(const hr_tensor *t);
+
+HR_API hr_dtype hr_tensor_dtype(const hr_tensor *t);
+HR_API int hr_tensor_ndim(const hr_tensor *t);
+HR_API const int64_t *hr_tensor_shape(const hr_tensor *t);
+HR_API int64_t hr_tensor_dim(const hr_tensor *t,
+                             int i);                /* negative counts from the end */
+HR_API int64_t hr_tensor_count(const hr_tensor *t); /* elements */
+HR_API size_t hr_tensor_bytes(const hr_tensor *t);
+HR_API void *
+hr_tensor_data(const hr_tensor *t); /* device address; NULL if freed or empty */
+HR_API float *hr_tensor_f32(const hr_tensor *t); /* the same; NULL if it is not f32 */
+HR_API hr_storage *hr_tensor_storage(const hr_tensor *t); /* borrowed */
+HR_API hr_tensor *hr_tensor_base(const hr_tensor *t);     /* borrowed; NULL: no view */
+HR_API bool hr_tensor_same_shape(const hr_tensor *a, const hr_tensor *b);
+
+/* ERR_STATE "freed" if the bytes are gone (and there are any), naming `what`. */
+HR_API HR_RESULT hr_status hr_tensor_check(const hr_tensor *t, const char *what);
+
+/* Name for messages and recordings; copied (31 characters); "" if none. */
+HR_API void hr_tensor_set_name(hr_tensor *t, const char *name);
+HR_API const char *hr_tensor_name(const hr_tensor *t);
+
+/* The storage is used on `s` too. The probe sees it. ERR_STATE "no_stream" if `s` is NULL. */
+HR_API HR_RESULT hr_status hr_tensor_record_stream(hr_tensor *t, hr_stream *s);
+
+/* Symmetric memory: set by who allocated it; see headrace/group.h. */
+HR_API bool hr_tensor_is_symmetric(const hr_tensor *t);
+HR_API void hr_storage_set_symmetric(hr_storage *st, bool symmetric);
+
+/* Contents, in stream order on the current stream. Both sides same bytes. */
+HR_API HR_RESULT hr_status hr_tensor_copy(hr_tensor *dst, hr_tensor *src);
+/* Between host memory and a tensor: blocks until done. ERR_INVALID if `bytes` differ. */
+HR_API HR_RESULT hr_status hr_tensor_read(hr_tensor *t, void *host, size_t bytes);
+HR_API HR_RESULT hr_status hr_tensor_write(hr_tensor *t, const void *host,
+                                           size_t bytes);
+
+HR_END_C
+#endif

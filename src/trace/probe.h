@@ -1,0 +1,15 @@
+/* The hot side of the probe: one thread-local load when it is off. */
+#ifndef HR_PROBE_H
+#define HR_PROBE_H
+#include "headrace/trace.h"
+
+extern _Thread_local hr_probe_fn hr__probe_fn;
+extern _Thread_local void *hr__probe_ctx;
+
+#define HR_PROBE(...)                                                                  \
+    do {                                                                               \
+        if (hr__probe_fn)                                                              \
+            hr__probe_fn(hr__probe_ctx, &(hr_probe_record){__VA_ARGS__});              \
+    } while (0)
+
+#endif
