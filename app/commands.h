@@ -1,0 +1,19 @@
+/* The sub-commands of `headrace`, and the two calls through which they reach the trainer. */
+#ifndef HR_APP_COMMANDS_H
+#define HR_APP_COMMANDS_H
+#include "options.h"
+
+/* What the process returns to its caller. */
+enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_INTERRUPTED = 130 };
+
+/* `argv` without the program and the sub-command; they return the exit status. */
+int hr_app_cmd_train(int argc, char *const *argv);
+int hr_app_cmd_sample(int argc, char *const *argv);
+int hr_app_cmd_info(int argc, char *const *argv);
+
+/* In trainer.c and sample.c. An interrupted run returns ERR_ABORTED, or what the interruption made
+ * fail: cmd_train.c asks hr_app_interrupted(). */
+hr_status hr_app_train(const train_options *o);
+hr_status hr_app_sample(const sample_options *o);
+
+#endif

@@ -1,0 +1,88 @@
+/* What the sub-commands can be told. One table of data (option_table.c) drives the parsing of long
+ * options, the keys of a JSON file, the checks of ranges and the text of --help; what several
+ * options must agree on stands in option_check.c.
+ *
+ *     train_options o;
+ *     switch (hr_app_options_train(argc, argv, &o)) ...
+ *
+ * A failure is ERR_INVALID (ERR_IO, ERR_PARSE for the JSON file) with a sentence that names the
+ * nearest valid option or value. PENDING means that help was asked for and nothing is to be run.
+ */
+#ifndef HR_APP_OPTIONS_H
+#define HR_APP_OPTIONS_H
+#include "headrace/base.h"
+#include <limits.h>
+
+enum { OPTION_PATH = 4096 };
+
+/* What a checkpoint has to know to be read back. */
+typedef struct model_shape {
+    int layers; /* dense ones included */
+    int width, heads;
+    int experts, top_k, expert_width;
+    int dense_layers, dense_width; /* leading layers without experts */
+    int shared_width;              /* shared expert; 0: none */
+    int seq;
+    int tie_embeddings; /* 0 or 1 */
+} model_shape;
+
+typedef enum loss_scale_mode {
+    LOSS_SUM,
+    LOSS_MEAN_MICROBATCH,
+    LOSS_MEAN_TOKEN
+} loss_scale_mode;
+
+typedef struct train_options {
+    model_shape model;
+    char data[OPTION_PATH], out[OPTION_PATH], config[OPTION_PATH];
+    int64_t steps, seed;
+    int ep, dp; /* dp: 0 in, set to ep by the checks */
+    int microbatches, micro_batch_size;
+    int global_batch_size; /* = microbatches * micro_batch_size * dp after the checks */
+    int overlap, delay_wgrad;
+    double link_gbps, link_us; /* both 0: no imitated link */
+    double timeout_s;
+    int checkpoint_every; /* steps; 0: only at the end */
+    int keep;             /* checkpoints, the newest included */
+    int resume, check;
+    int loss_scale; /* loss_scale_mode */
+    double lr, min_lr;
+    int warmup;
+    double weight_decay, clip; /* clip 0: none */
+    double aux_coef;
+    int eval_every,
+        eval_batches;    /* 0: only at the end; windows of a rank's microbatch */
+    int cores;           /* over all ranks; 0: those the process may use */
+    double time_limit_s; /* 0: none */
+    char device[16];
+    /* Of builds to come: taken at the one value that this build has, never read. */
+    int pp, vp;
+    char schedule[16], layout[OPTION_PATH], dispatcher[16], mtp[16], profile[16];
+} train_options;
+
+typedef struct sample_options {
+    char checkpoint[OPTION_PATH]; /* a file, its folder, or what --out named */
+    char prompt[OPTION_PATH];
+    char out[OPTION_PATH]; /* "": standard output */
+    int length;
+    double temperature; /* 0: always the likeliest byte */
+    int top_k;          /* of bytes; 0: all */
+    int64_t seed;
+    char config[OPTION_PATH];
+} sample_options;
+
+typedef struct info_options {
+    int json;
+} info_options;
+
+/* `argv` without the program and the sub-command. Fills *o with defaults, then the file that --config
+ * names, then the command line; then checks everything together. PENDING: --help was printed to
+ * standard output. */
+hr_status hr_app_options_train(int argc, char *const *argv, train_options *o);
+hr_status hr_app_options_sample(int argc, char *const *argv, sample_options *o);
+hr_status hr_app_options_info(int argc, char *const *argv, info_options *o);
+
+/* The defaults alone, checked. */
+void hr_app_options_train_defaults(train_options *o);
+
+#endif

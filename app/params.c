@@ -1,0 +1,133 @@
+/* params.c: see params.h. */
+#include "params.h"
+#include "counter.h"
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TRY(expr)                                                                        \
+    do {                                                                                 \
+        hr_status st_ = (expr);                                                          \
+        if (st_ < 0)                                                                     \
+            return st_;                                                                  \
+    } while (0)
+
+int64_t hr_app_param_count(const hr_app_param *p)
+{
+    int64_t n = 1;
+    for (int i = 0; i < p->ndim; i++)
+        n *= p->shape[i];
+    return n;
+}
+
+int hr_app_params_add(hr_app_params *p, hr_app_region region, int expert_rank, float std,
+                      int ndim, const int64_t *shape, const char *name_fmt, ...)
+{
+    if (p->n == p->cap) {
+        int cap = p->cap ? 2 * p->cap : 32;
+        hr_app_param *list = realloc(p->list, (size_t)cap * sizeof *list);
+        if (!list)
+            return -1;
+        p->list = list;
+        p->cap = cap;
+    }
+    hr_app_param *q = &p->list[p->n];
+    *q = (hr_app_param){.region = region, .ndim = ndim, .std = std};
+    memcpy(q->shape, shape, (size_t)ndim * sizeof *shape);
+    va_list ap;
+    va_start(ap, name_fmt);
+    vsnprintf(q->name, sizeof q->name, name_fmt, ap);
+    va_end(ap);
+    int64_t count = hr_app_param_count(q);
+    q->offset = p->count[region];
+    q->first = region == EXPERT ? expert_rank * count : 0;
+    p->count[region] += (count + 15) / 16 * 16; /* each starts on a cache line */
+    return p->n++;
+}
+
+static uint64_t name_key(uint64_t seed, const char *name)
+{
+    uint64_t h = hr_app_mix(seed);
+    for (; *name; name++)
+        h = hr_app_mix(h ^ (unsigned char)*name);
+    return h;
+}
+
+static void start_values(const hr_app_param *q, uint64_t seed, float *out)
+{
+    uint64_t key = name_key(seed, q->name);
+    int64_t n = hr_app_param_count(q);
+    for (int64_t i = 0; i < n; i++)
+        out[i] = q->std > 0 ? q->std * hr_app_normal(key, (uint64_t)(q->first + i)) : 1.0f;
+}
+
+/* A tensor over elements of `flat`, with a claim of its own. */
+static hr_status part(hr_tensor *flat, const hr_app_param *q, hr_tensor **out)
+{
+    return hr_tensor_over(hr_tensor_storage(flat), (size_t)q->offset * sizeof(float), HR_F32,
+                          q->ndim, q->shape, out);
+}
+
+static hr_status build_leaf(hr_app_params *p, hr_app_param *q, int train)
+{
+    TRY(part(p->w[q->region], q, &q->w));
+    hr_tensor_set_name(q->w, q->name);
+    if (!train)
+        return HR_OK;
+    TRY(hr_tensor_set_requires_grad(q->w, true));
+    hr_tensor *g;
+    TRY(part(p->g[q->region], q, &g));
+    hr_status st = hr_tensor_set_grad(q->w, g);
+    hr_tensor_release(g);
+    return st;
+}
+
+static hr_status build_region(hr_app_params *p, hr_app_region r, uint64_t seed, int train)
+{
+    int64_t n = p->count[r];
+    TRY(hr_tensor_zeros(HR_F32, 1, &n, &p->w[r]));
+    for (int k = 0; k < 3 && train; k++)
+        TRY(hr_tensor_zeros(HR_F32, 1, &n, k == 0 ? &p->g[r] : k == 1 ? &p->m[r] : &p->v[r]));
+    float *host = calloc((size_t)n + 1, sizeof *host);
+    if (!host)
+        return hr_fail(HR_ERR_NOMEM, NULL, "no memory for %lld parameters", (long long)n);
+    for (int i = 0; i < p->n; i++)
+        if (p->list[i].region == r)
+            start_values(&p->list[i], seed, host + p->list[i].offset);
+    hr_status st = hr_tensor_write(p->w[r], host, (size_t)n * sizeof *host);
+    free(host);
+    return st;
+}
+
+hr_status hr_app_params_build(hr_app_params *p, uint64_t seed, int train)
+{
+    for (int r = 0; r < REGIONS; r++)
+        TRY(build_region(p, (hr_app_region)r, seed, train));
+    for (int i = 0; i < p->n; i++)
+        TRY(build_leaf(p, &p->list[i], train));
+    return hr_stream_synchronize(hr_stream_current());
+}
+
+hr_status hr_app_params_zero_grad(hr_app_params *p)
+{
+    for (int r = 0; r < REGIONS; r++)
+        if (p->count[r])
+            TRY(hr_fill(hr_stream_current(), hr_tensor_data(p->g[r]), 0,
+                        hr_tensor_bytes(p->g[r])));
+    return HR_OK;
+}
+
+void hr_app_params_fini(hr_app_params *p)
+{
+    for (int i = 0; i < p->n; i++)
+        hr_tensor_release(p->list[i].w);
+    for (int r = 0; r < REGIONS; r++) {
+        hr_tensor_release(p->w[r]);
+        hr_tensor_release(p->g[r]);
+        hr_tensor_release(p->m[r]);
+        hr_tensor_release(p->v[r]);
+    }
+    free(p->list);
+    *p = (hr_app_params){0};
+}

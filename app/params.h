@@ -1,0 +1,51 @@
+/* params.h: the parameters of the model: named leaves over a few flat buffers.
+ *
+ * What is trained alike lies side by side, so that one reduction, one norm and one optimiser
+ * step serve a whole region:
+ *
+ *     DECAYED   matrices that every rank has     reduced over dp, weight decay
+ *     PLAIN     norm gains, embeddings           reduced over dp, no weight decay
+ *     EXPERT    this rank's experts              no reduction here (ep = dp), weight decay
+ *
+ * Values come from a counter (seed, name, index in the whole parameter), so that they depend
+ * neither on the number of ranks nor on the order of creation.
+ */
+#ifndef HR_APP_PARAMS_H
+#define HR_APP_PARAMS_H
+#include "headrace/autograd.h"
+
+typedef enum hr_app_region { DECAYED, PLAIN, EXPERT, REGIONS } hr_app_region;
+
+typedef struct hr_app_param {
+    char name[48];
+    hr_app_region region;
+    int ndim;
+    int64_t shape
+        [HR_MAX_DIMS]; /* of this rank; an expert's first dimension is local experts */
+    int64_t offset;    /* in its region, elements */
+    int64_t first;     /* index of its first element in the whole parameter */
+    float std;         /* of the normal distribution it starts from; 0: all ones */
+    hr_tensor *w;      /* leaf; its gradient is a part of the region's */
+} hr_app_param;
+
+typedef struct hr_app_params {
+    hr_app_param *list;
+    int n, cap;
+    int64_t count[REGIONS];
+    hr_tensor *w[REGIONS], *g[REGIONS], *m[REGIONS], *v[REGIONS]; /* flat, f32 */
+} hr_app_params;
+
+/* Declare a parameter; returns its index, or -1 without memory. `expert_rank` counts where
+ * region is EXPERT. */
+int hr_app_params_add(hr_app_params *p, hr_app_region region, int expert_rank,
+                      float std, int ndim, const int64_t *shape, const char *name_fmt,
+                      ...) HR_PRINTF(7, 8);
+
+/* Allocate on the current stream, fill with start values, zero gradients and moments.
+ * `train` 0: no gradients and moments. Blocks until done. */
+HR_RESULT hr_status hr_app_params_build(hr_app_params *p, uint64_t seed, int train);
+HR_RESULT hr_status hr_app_params_zero_grad(hr_app_params *p);
+void hr_app_params_fini(hr_app_params *p);
+int64_t hr_app_param_count(const hr_app_param *p);
+
+#endif
