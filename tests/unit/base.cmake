@@ -1,0 +1,5 @@
+pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson)
+hr_test(unit.status SOURCES base/test_status.c ROOMS base LABELS tsan)
+hr_test(unit.log SOURCES base/test_log.c ROOMS base LABELS tsan)
+hr_test(unit.whole_file SOURCES base/test_whole_file.c ROOMS base LABELS tsan)
+hr_test(unit.json_line SOURCES base/test_json_line.c ROOMS base LIBS PkgConfig::JANSSON)
