@@ -1,0 +1,204 @@
+/* headrace/pipeline.h: the seed module: stage helpers, the compute and the communication stream,
+ * schedule nodes, the abstract plan. Names are Megatron-Core's (core.pipeline_parallel.utils).
+ *
+ * A node is a piece of a model that runs on one stream. Nodes that share an event run one after
+ * the other whatever their streams are: each waits for the event, works, and records it again.
+ *
+ *     hr_schedule_node_create(&(hr_schedule_node_opts){HR_INIT(hr_schedule_node_opts),
+ *         .name = "mlp", .forward = mlp, .ctx = layer, .stream = compute, .event = e}, &node);
+ *     hr_node_forward(node, &x, 1, &y, &n);    // y[0..n-1] borrowed
+ *     hr_node_backward(node, &dy, 1, dx, &n);  // dx[0..n-1] the caller's; the node is spent
+ *
+ * Threads: as devices: one issuing thread at a time.
+ */
+#ifndef HR_PIPELINE_H
+#define HR_PIPELINE_H
+#include "headrace/autograd.h"
+#include "headrace/group.h"
+HR_BEGIN_C
+
+/* ---- where a rank stands -----------------------------------------------------------------
+ * `group` is the pipeline group; NULL is a world that was not set up: one rank that is first
+ * and last at once, without neighbours (ranks are HR_NO_RANK there). */
+HR_API bool hr_is_pp_first_stage(const hr_group *group);
+HR_API bool hr_is_pp_last_stage(const hr_group *group);
+HR_API int hr_get_pp_first_rank(const hr_group *group); /* global ranks */
+HR_API int hr_get_pp_last_rank(const hr_group *group);
+HR_API int
+hr_get_pp_next_rank(const hr_group *group); /* HR_NO_RANK past the ends: no ring */
+HR_API int hr_get_pp_prev_rank(const hr_group *group);
+
+/* Virtual stages. `vp_stage` may be HR_NO_STAGE, `vp_size` 0 for none.
+ * Errors: ERR_INVALID "vp_stage": a stage other than 0 or none while vp_size <= 1. */
+HR_API HR_RESULT hr_status hr_is_vp_first_stage(int vp_stage, int vp_size, bool *yes);
+HR_API HR_RESULT hr_status hr_is_vp_last_stage(int vp_stage, int vp_size, bool *yes);
+
+/* Same storage and place in the graph, no base; what is no view comes back itself, retained.
+ * The probe sees what was made. */
+HR_API HR_RESULT hr_status hr_make_viewless(hr_tensor *t, hr_tensor **out);
+
+/* ---- streams: state of the current device -------------------------------------------------
+ * Choose the communication stream: `comm` (borrowed) or, if NULL, a new one of the device, of its
+ * greatest priority if `high_priority`. The first call of a device wins; later ones do nothing.
+ * Errors: ERR_STATE "no_device", ERR_INVALID for a stream of another device, ERR_NOMEM. */
+HR_API HR_RESULT hr_status hr_set_streams(hr_stream *comm, bool high_priority);
+HR_API hr_stream *
+hr_get_comp_stream(void); /* the calling thread's current stream, always */
+HR_API hr_stream *hr_get_comm_stream(void); /* NULL before hr_set_streams() */
+
+/* ---- nodes ----------------------------------------------------------------------------- */
+enum { HR_NODE_MAX = 8 }; /* inputs, and outputs, of a node at most */
+
+typedef struct hr_node hr_node;
+
+/* `in[i]` are detached copies of the node's inputs (NULL where the input was). Write each output with
+ * one reference, which the node takes (also on failure), and their number; *n_out is 0 before.
+ * A view among them becomes viewless. `in[i]` itself, retained, is allowed. */
+typedef hr_status (*hr_node_forward_fn)(void *ctx, hr_node *node, hr_tensor *const *in,
+                                        int n, hr_tensor **out, int *n_out);
+
+/* In place of the engine: leave gradients in hr_tensor_grad() of hr_node_input(node, i). Write into
+ * `used` which gradients the work on the node's stream reads (borrowed, up to HR_NODE_MAX; NULL
+ * entries are skipped): they are marked for that stream. *n_used is 0 before. */
+typedef hr_status (*hr_node_backward_fn)(void *ctx, hr_node *node,
+                                         hr_tensor *const *outputs,
+                                         hr_tensor *const *grads, int n,
+                                         hr_tensor **used, int *n_used);
+
+/* Weight-gradient work that hr_node_backward_dw() runs, in order. */
+typedef struct hr_node_wgrad {
+    const char *name;
+    hr_status (*run)(void *ctx);
+    void *ctx;
+} hr_node_wgrad;
+
+typedef struct hr_schedule_node_opts {
+    size_t size;
+    const char *name; /* of its ranges and spans; interned; NULL: "schedule_node" */
+    hr_node_forward_fn forward;
+    hr_node_backward_fn backward; /* NULL: the engine */
+    void *ctx;                    /* of both, of stream_fn and of wgrad_done */
+    hr_stream *stream; /* borrowed; NULL: whatever stream is current, as long as
+                          nothing has to be marked for it */
+    hr_stream *(*stream_fn)(void *ctx); /* instead: asked once, at first use */
+    hr_event *event; /* borrowed, shared with the nodes before and after */
+    bool free_input; /* after forward give up the bytes of the inputs: the claims of
+                        the handles given and of the node's own copies */
+    bool ncclep_zero_copy;       /* inputs in symmetric memory are not freed */
+    const hr_node_wgrad *wgrads; /* copied; with names kept by address */
+    int n_wgrads;
+    hr_wgrad_queue *wgrad_queue; /* borrowed; run after `wgrads` */
+    hr_status (*wgrad_done)(
+        void *ctx); /* on the node's stream after those; may be NULL */
+} hr_schedule_node_opts;
+
+HR_API HR_RESULT hr_status hr_schedule_node_create(const hr_schedule_node_opts *opts,
+                                                   hr_node **out);
+/* What goes in comes out, forward and backward; no stream, no event, no range. */
+HR_API HR_RESULT hr_status hr_noop_node_create(hr_node **out);
+HR_API void hr_node_destroy(hr_node *node); /* NULL is fine */
+
+/* For the timeline; -1 (the default) takes the thread's, see hr_mark_set(). */
+HR_API void hr_node_set_mark(hr_node *node, int layer, int microbatch);
+HR_API const char *hr_node_name(const hr_node *node);
+
+/* Wait for the event, push the range "<name> forward", make the stream current, detach the inputs,
+ * call; leave, pop, record, also on failure; then mark the inputs for the stream and free them where
+ * asked. Running forward again forgets the earlier run.
+ *
+ * Owner:   `in` is borrowed and retained as needed. **out is borrowed: valid until the node's
+ *          backward, next forward or destroy. A noop's are the inputs.
+ * Order:   enqueues on the node's stream.
+ * Errors:  ERR_STATE "spent", "no_stream", "freed"; ERR_INVALID "input_count"; ERR_CALLBACK "callback"
+ *          where the callback left no reason of its own, else the callback's status and reason. */
+HR_API HR_RESULT hr_status hr_node_forward(hr_node *node, hr_tensor *const *in, int n,
+                                           hr_tensor *const **out, int *n_out);
+
+/* The same with "<name> backward" and the engine, from the stored outputs. Afterwards the node is
+ * spent; after a failure it is as before.
+ *
+ * Owner:   in_grads has room for HR_NODE_MAX; the *n_in gradients (NULL: none) are the caller's, one
+ *          reference each.
+ * Errors:  ERR_STATE "spent", "no_output", "no_stream"; ERR_INVALID "grad_count"; those of
+ *          hr_backward() ("output_needs_no_grad", "grad_missing", "output_not_tensor", ...). */
+HR_API HR_RESULT hr_status hr_node_backward(hr_node *node, hr_tensor *const *grads,
+                                            int n, hr_tensor **in_grads, int *n_in);
+
+/* Delayed weight gradients under "<name> wgrad" on the node's stream. Neither waits for the event
+ * nor records it. Nothing to do without any; allowed on a spent node.
+ * Errors:  ERR_STATE "wgrad_already_run" the second time; what the work returns. */
+HR_API HR_RESULT hr_status hr_node_backward_dw(hr_node *node);
+
+/* The stored outputs, borrowed; *n 0 and *out NULL once spent. ERR_STATE "no_output" before the
+ * first forward has finished. */
+HR_API HR_RESULT hr_status hr_node_get_output(hr_node *node, hr_tensor *const **out,
+                                              int *n);
+/* Gradients of the stored inputs, borrowed, NULL where none; grads has room for HR_NODE_MAX.
+ * ERR_STATE "no_inputs", "spent". */
+HR_API HR_RESULT hr_status hr_node_get_grad(hr_node *node, hr_tensor **grads, int *n);
+
+HR_API int hr_node_inputs(const hr_node *node);              /* stored; 0 once spent */
+HR_API hr_tensor *hr_node_input(const hr_node *node, int i); /* borrowed */
+HR_API bool hr_node_spent(const hr_node *node);
+HR_API hr_stream *
+hr_node_stream(const hr_node *node); /* NULL: none, or not asked yet */
+
+/* What forward and backward stand in: wait, push `range` (NULL: the node's name), enter ... exit,
+ * pop, record, whatever `body` returns (Megatron: stream_acquire_context). */
+HR_API HR_RESULT hr_status hr_node_acquire(hr_node *node, const char *range,
+                                           hr_status (*body)(void *arg), void *arg);
+
+/* ---- staging the dispatch gradient ---------------------------------------------------------
+ * Identity on `tokens` (the dispatch's output); its backward copies the gradient into the buffer that
+ * `staging` has at that time, and hands that on. Only where the buffer is a requirement of the
+ * transfer (symmetric memory). `staging` is copied, its ctx must live until backward.
+ * Errors of backward: ERR_STATE "no_buffer", ERR_INVALID "shape". */
+typedef struct hr_grad_staging {
+    hr_status (*get_buffer)(void *ctx, hr_tensor **buffer); /* borrowed; NULL: none */
+    void *ctx;
+} hr_grad_staging;
+HR_API HR_RESULT hr_status hr_stage_dispatch_bwd_grad(hr_tensor *tokens,
+                                                      const hr_grad_staging *staging,
+                                                      hr_tensor **out);
+
+/* ---- the abstract plan -------------------------------------------------------------------- */
+typedef struct hr_schedule_plan hr_schedule_plan;
+
+/* Called by a plan's run; each may be NULL. The post_forward hook runs on the communication stream
+ * (a send of `output` belongs there), the others on the compute stream. */
+typedef struct hr_plan_hooks {
+    void *ctx;
+    hr_status (*pre_forward)(void *ctx, int vp_stage);
+    hr_status (*pre_backward)(void *ctx, int vp_stage);
+    hr_status (*post_forward)(void *ctx, hr_tensor *output, int vp_stage);
+    hr_status (*post_backward)(void *ctx, hr_tensor *grad, int vp_stage);
+} hr_plan_hooks;
+
+typedef struct hr_schedule_plan_ops {
+    const char *name;
+    /* `f` or `b` may be NULL, not both. *output: one reference, NULL without `f`. */
+    hr_status (*run)(hr_schedule_plan *f, hr_schedule_plan *b, hr_tensor *grad,
+                     const hr_plan_hooks *hooks, hr_tensor **output);
+    void (*destroy)(hr_schedule_plan *plan);
+} hr_schedule_plan_ops;
+
+/* A plan's object starts with this. */
+struct hr_schedule_plan {
+    const hr_schedule_plan_ops *ops;
+    hr_event *event; /* orders the plan's nodes; a loss node joins by it */
+};
+
+/* Run the forward of plan `f` together with the backward of plan `b`, either may be NULL.
+ *
+ * Owner:   grad borrowed; *output the caller's, one reference; NULL without `f`. The plans stay
+ *          the caller's.
+ * Errors:  ERR_INVALID "no_plan", "plan_kinds" (two plans of different tables), "no_grad_given"
+ *          (a backward plan without gradient), and what the plan's nodes and hooks return. */
+HR_API HR_RESULT hr_status hr_schedule_plan_run(hr_schedule_plan *f,
+                                                hr_schedule_plan *b, hr_tensor *grad,
+                                                const hr_plan_hooks *hooks,
+                                                hr_tensor **output);
+HR_API void hr_schedule_plan_destroy(hr_schedule_plan *plan); /* NULL is fine */
+
+HR_END_C
+#endif
