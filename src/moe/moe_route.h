@@ -1,0 +1,58 @@
+/* moe/moe_route.h: what the files of this room share: the dispatcher, and the route of one
+ * (layer, microbatch). Start reading at dispatcher.c.
+ *
+ * Letters: P ranks, E experts over all ranks, L experts of this rank, N tokens of this rank,
+ * K choices a token, M = N*K rows sent, R rows received, C width.
+ */
+#ifndef HR_MOE_ROUTE_H
+#define HR_MOE_ROUTE_H
+#include "headrace/moe.h"
+
+struct hr_dispatcher {
+    int refs; /* the caller's, and one a route that is in use */
+    int experts, top_k, ranks, rank, local;
+    hr_group *tokens, *counts;
+    hr_stream *counts_stream;
+    hr_event *counted; /* recorded and waited for within one call: serves all routes */
+    hr_route *spare;   /* routes that nobody uses, for the next microbatch */
+};
+
+/* The order of rows on the way:
+ *
+ *     x [N] --source, slot--> [M] by expert --all-to-all--> [R] by rank, then expert
+ *           --order_source, order_slot--> [R] by expert, then rank
+ */
+struct hr_route {
+    hr_dispatcher *owner;
+    hr_route *next; /* while spare */
+    int refs;
+    bool known;                           /* the host has the counts and what follows */
+    hr_event *ready;                      /* counts have reached the host */
+    hr_tensor *source, *slot;             /* [M], [N,K] */
+    hr_tensor *order_source, *order_slot; /* [R], [R,1]; made by the first sort */
+    int32_t *device_counts;               /* [P][E], memory of the counts stream */
+    int64_t sent, received;               /* M, R */
+    int64_t *send, *recv, *offsets;       /* [P], [P], [L+1] */
+    int32_t *counts;                      /* [P][E], written by the counts stream */
+};
+
+/* A route of `d` with one reference, spare or new. */
+hr_status hr__route_take(hr_dispatcher *d, hr_route **out);
+
+/* Give up one reference to the dispatcher; the last one frees it and its spare routes. */
+void hr__dispatcher_unref(hr_dispatcher *d);
+
+/* Block the host until the counts are there and derive from them what the host needs. */
+hr_status hr__route_learn(hr_route *r);
+
+/* ERR_STATE unless the counts are known; `call` names who asks. */
+hr_status hr__route_check_known(const hr_route *r, const char *call);
+
+/* The current stream uses `t` from here on: its memory waits for it, too. */
+void hr__use_here(hr_tensor *t);
+
+/* ERR_INVALID unless `t` is f32 and [rows,C] (ndim 2) or [rows] (ndim 1). */
+hr_status hr__check_rows(const hr_tensor *t, int ndim, int64_t rows, const char *call,
+                         const char *what);
+
+#endif
