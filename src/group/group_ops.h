@@ -1,0 +1,78 @@
+/* What an engine of groups supplies, and the part of a group that all engines share.
+ *
+ * The contract is the strictest of the engines, so that a plan that passes over threads does
+ * not hang over another transport: no tags; per ordered pair, sends meet receives in issue
+ * order; a send may block until its receive is posted; collectives come in one order.
+ * Fronts (group.c, operations.c) check arguments; engines trust them. */
+#ifndef HR_GROUP_OPS_H
+#define HR_GROUP_OPS_H
+#include "headrace/group.h"
+#include <stdatomic.h>
+
+typedef enum hr__op_kind {
+    HR__BARRIER,
+    HR__ALL_TO_ALL,
+    HR__ALL_REDUCE,
+    HR__ALL_GATHER,
+    HR__REDUCE_SCATTER,
+    HR__BROADCAST
+} hr__op_kind;
+
+/* One collective, as it was called. `count` is that of the header, per rank where the header
+ * says so; a broadcast has bytes as elements of one byte. */
+typedef struct hr__call {
+    hr__op_kind kind;
+    hr_dtype dtype;
+    hr_reduce reduce;
+    int root; /* rank in the group */
+    int64_t count;
+    size_t element_bytes;
+    const void *send;
+    void *recv;
+    const int64_t *send_counts, *recv_counts; /* all-to-all only; engines copy them */
+} hr__call;
+
+typedef struct hr_group_ops {
+    const char *name; /* "local" */
+
+    /* Host-side, collective over the parent; *out is NULL for who is not in the list. */
+    hr_status (*group_create)(hr_group *parent, const int *ranks, int n,
+                              hr_group **out);
+    void (*group_destroy)(hr_group *g); /* waits for what is queued */
+
+    /* Each enqueues on `s` and returns at once; buffers are borrowed until it ran. In a job that
+     * has failed they do nothing and return OK. `s` may differ from one call to the next:
+     * the front has seen to it that the later is ordered after the earlier. */
+    hr_status (*collective)(hr_group *g, const hr__call *c, hr_stream *s);
+    hr_status (*batch)(hr_group *g, const hr_p2p *ops, int n, hr_stream *s);
+
+    /* From any thread; neither blocks. */
+    void (*abort)(hr_group *g, hr_status st);
+    hr_status (*status)(hr_group *g);
+
+    hr_status (*job_reset)(hr_group *world);
+    /* Optional. NULL: the link is real, the note is "". */
+    const char *(*link_note)(const hr_group *g);
+} hr_group_ops;
+
+/* An engine's group starts with this. */
+struct hr_group {
+    const hr_group_ops *ops;
+    atomic_int refs;
+    int rank, size;
+    const int *global; /* [size], the engine's; global ranks of the members */
+    bool world;
+    hr_device *dev;
+    hr_event *done;  /* recorded after each operation */
+    hr_stream *last; /* where that was; compared, never followed */
+};
+
+/* For engines: fill in the shared part, on the thread of the rank; and undo it, which waits for
+ * what is queued. */
+hr_status hr__group_init(hr_group *g, const hr_group_ops *ops, int rank, int size,
+                         const int *global, hr_device *dev);
+void hr__group_fini(hr_group *g);
+
+const char *hr__op_name(hr__op_kind k); /* "all_reduce": literals, for spans */
+
+#endif

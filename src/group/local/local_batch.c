@@ -1,0 +1,225 @@
+/* Batches of messages. Per ordered pair of members there is one list of sends that wait for
+ * their receive. A batch first hangs all its sends there, then takes, in any order over the
+ * peers and in issue order within one, whatever its receives find, and is through when all
+ * of its receives are filled and all of its sends were taken: so no order can deadlock.
+ *
+ * A pair's list has one batch of one sender at a time, for that sender's next batch cannot
+ * begin before; the sender writes the empty list, the receiver takes from the full one. */
+#include "base/try.h"
+#include "group/local/local_collective.h"
+#include "group/local/local_link.h"
+#include <string.h>
+
+static const char op_name[] = "send_recv";
+
+struct exchange {
+    hr__member *m;
+    hr__post *p;
+    int unfilled; /* receives */
+    int64_t arrived_ns, last_ns;
+};
+
+static int rank_of(const hr__member *m, int peer)
+{
+    return m->ch->global[peer];
+}
+
+static hr__where where(const struct exchange *x)
+{
+    return hr__channel_where(x->m->ch, op_name, x->m->batches);
+}
+
+/* The send `s` meets the receive `r`; afterwards `s` belongs to its sender again. */
+static hr_status take(struct exchange *x, _Atomic(hr__msg *) *head, hr__msg *s,
+                      const hr__msg *r)
+{
+    hr__member *sender = &x->m->ch->members[r->op.peer];
+    if (s->op.bytes != r->op.bytes)
+        return hr_fail(HR_ERR_MISMATCH, "size_mismatch",
+                       "%s: rank %d sends %zu bytes to rank %d, which expects %zu",
+                       where(x).text, rank_of(x->m, r->op.peer), s->op.bytes,
+                       rank_of(x->m, x->m->me), r->op.bytes);
+    if (r->op.bytes && r->op.buf != s->op.buf)
+        memmove(r->op.buf, s->op.buf, r->op.bytes);
+    if (s->sent_ns > x->last_ns)
+        x->last_ns = s->sent_ns;
+    s->met_ns = x->arrived_ns;
+    atomic_store_explicit(head, s->next, memory_order_release);
+    x->unfilled--;
+    if (atomic_fetch_sub_explicit(&sender->untaken, 1, memory_order_acq_rel) == 1)
+        hr__bell_ring(&sender->bell);
+    return HR_OK;
+}
+
+static hr_status fill(struct exchange *x, hr__msg *lead)
+{
+    _Atomic(hr__msg *) *head = hr__head(x->m->ch, lead->op.peer, x->m->me);
+    while (lead->todo) {
+        hr__msg *s = atomic_load_explicit(head, memory_order_acquire);
+        if (!s)
+            break;
+        HR_TRY(take(x, head, s, lead->todo));
+        lead->todo = lead->todo->next;
+    }
+    return HR_OK;
+}
+
+static bool waits_for_send(const hr__msg *g)
+{
+    return !g->op.send && g->lead && g->todo;
+}
+
+static bool waits_for_receive(const struct exchange *x, const hr__msg *g)
+{
+    return g->op.send && g->lead &&
+           atomic_load(hr__head(x->m->ch, x->m->me, g->op.peer)) != NULL;
+}
+
+static hr_status check_gone(const struct exchange *x)
+{
+    for (int i = 0; i < x->p->n; i++) {
+        const hr__msg *g = &x->p->msgs[i];
+        int rank = rank_of(x->m, g->op.peer);
+        if (hr__job_gone(x->m->ch->job, rank) &&
+            (waits_for_send(g) || waits_for_receive(x, g)))
+            return hr_fail(HR_ERR_ABORTED, "rank_gone",
+                           "%s: rank %d has returned from its function without it",
+                           where(x).text, rank);
+    }
+    return HR_OK;
+}
+
+static hr_status progress(void *arg)
+{
+    struct exchange *x = arg;
+    hr__job *job = x->m->ch->job;
+    for (int i = 0; x->unfilled > 0 && i < x->p->n; i++)
+        if (waits_for_send(&x->p->msgs[i]))
+            HR_TRY(fill(x, &x->p->msgs[i]));
+    if (x->unfilled == 0 && atomic_load(&x->m->untaken) == 0)
+        return HR_OK;
+    if (hr__job_failed(job))
+        return hr__job_status(job);
+    if (atomic_load(&job->gone) > 0)
+        HR_TRY(check_gone(x));
+    return HR_PENDING;
+}
+
+static hr_status late(const struct exchange *x)
+{
+    char silent[96] = "", deaf[96] = "";
+    size_t bytes = 0;
+    for (int i = 0; i < x->p->n; i++) {
+        const hr__msg *g = &x->p->msgs[i];
+        bool send = waits_for_receive(x, g), receive = waits_for_send(g);
+        if (send)
+            hr__list_rank(deaf, sizeof deaf, rank_of(x->m, g->op.peer));
+        if (receive)
+            hr__list_rank(silent, sizeof silent, rank_of(x->m, g->op.peer));
+        if (send || receive)
+            bytes += receive ? g->todo->op.bytes : g->op.bytes;
+    }
+    return hr_fail(
+        HR_ERR_TIMEOUT, "timeout",
+        "waited %g s in %s (%zu bytes); missing: sends of %s; receives of %s",
+        (double)x->m->ch->job->limit_ns * 1e-9, where(x).text, bytes,
+        silent[0] ? silent : "none", deaf[0] ? deaf : "none");
+}
+
+/* Hang the sends where their receivers look. */
+static void post(struct exchange *x)
+{
+    hr__channel *ch = x->m->ch;
+    int sends = 0;
+    for (int i = 0; i < x->p->n; i++) {
+        hr__msg *g = &x->p->msgs[i];
+        g->sent_ns = x->arrived_ns;
+        g->todo = g;
+        sends += g->op.send;
+        x->unfilled += !g->op.send;
+    }
+    atomic_store(&x->m->untaken, sends);
+    for (int i = 0; i < x->p->n; i++) {
+        hr__msg *g = &x->p->msgs[i];
+        if (!g->op.send || !g->lead)
+            continue;
+        atomic_store_explicit(hr__head(ch, x->m->me, g->op.peer), g,
+                              memory_order_release);
+        if (g->op.peer != x->m->me)
+            hr__bell_ring(&ch->members[g->op.peer].bell);
+    }
+}
+
+static hr_status run(hr__member *m, hr__post *p)
+{
+    hr__job *job = m->ch->job;
+    struct exchange x = {.m = m, .p = p, .arrived_ns = hr_now_ns()};
+    int64_t out = 0, in = 0;
+    x.last_ns = x.arrived_ns;
+    post(&x);
+    hr_status st = hr__bell_wait(&m->bell, progress, &x, x.arrived_ns + job->limit_ns);
+    if (st == HR_PENDING)
+        st = late(&x);
+    if (st < 0) {
+        hr__job_fail(job, rank_of(m, m->me), st);
+        return hr__job_status(job);
+    }
+    for (int i = 0; i < p->n; i++) {
+        const hr__msg *g = &p->msgs[i];
+        if (g->op.send && g->met_ns > x.last_ns)
+            x.last_ns = g->met_ns;
+        if (g->op.peer != m->me)
+            *(g->op.send ? &out : &in) += (int64_t)g->op.bytes;
+    }
+    m->batches++;
+    return hr__transfer_end(m, &(hr__transfer){.op = op_name,
+                                               .arrived_ns = x.arrived_ns,
+                                               .last_ns = x.last_ns,
+                                               .bytes = out > in ? out : in});
+}
+
+static hr_status batch_kernel(const void *args, hr_team *team)
+{
+    hr__post *p = *(hr__post *const *)args;
+    hr_status st = run(p->me, p);
+    atomic_store_explicit(&p->busy, false, memory_order_release);
+    return st;
+}
+
+/* Copy the messages and chain those of one direction and peer. */
+static int copy_messages(hr__member *m, hr__post *p, const hr_p2p *ops, int n)
+{
+    int declared = 0;
+    p->n = n;
+    for (int i = 0; i < n; i++) {
+        hr__msg *g = &p->msgs[i];
+        hr__msg **tail = &m->tails[2 * ops[i].peer + ops[i].send];
+        *g = (hr__msg){.op = ops[i], .lead = *tail == NULL};
+        if (*tail)
+            (*tail)->next = g;
+        *tail = g;
+        if (ops[i].bytes)
+            p->operands[declared++] = (hr_operand){ops[i].buf, ops[i].bytes,
+                                                   ops[i].send ? HR_READ : HR_WRITE};
+    }
+    for (int i = 0; i < n; i++)
+        m->tails[2 * ops[i].peer + ops[i].send] = NULL;
+    return declared;
+}
+
+hr_status hr__local_batch(hr_group *g, const hr_p2p *ops, int n, hr_stream *s)
+{
+    hr__member *m = hr__member_of(g);
+    hr__post *p;
+    if (hr__job_failed(m->ch->job))
+        return HR_OK;
+    HR_TRY(hr__post_take(m, &p));
+    hr_status st = hr__post_reserve(p, n);
+    if (st == HR_OK) {
+        int declared = copy_messages(m, p, ops, n);
+        st = hr_launch(s, op_name, batch_kernel, &p, sizeof p, p->operands, declared);
+    }
+    if (st < 0)
+        atomic_store(&p->busy, false);
+    return st;
+}

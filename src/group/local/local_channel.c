@@ -1,0 +1,269 @@
+/* Channels, their members and posts, and the meeting of all members; see local_channel.h. */
+#include "group/local/local_channel.h"
+#include "base/try.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- life ---- */
+static hr_status member_init(hr__channel *ch, int me)
+{
+    hr__member *m = &ch->members[me];
+    size_t n = (size_t)ch->n;
+    m->ch = ch;
+    m->me = me;
+    m->tails = calloc(2 * n, sizeof(hr__msg *));
+    m->inputs = calloc(n, sizeof(void *));
+    return m->tails && m->inputs ? HR_OK : HR_ERR_NOMEM;
+}
+
+static hr_status channel_init(hr__channel *ch, const int *global)
+{
+    size_t n = (size_t)ch->n;
+    ch->global = calloc(n, sizeof *ch->global);
+    ch->members = calloc(n, sizeof *ch->members);
+    ch->heads = calloc(n * n, sizeof *ch->heads);
+    if (!ch->global || !ch->members || !ch->heads)
+        return HR_ERR_NOMEM;
+    memcpy(ch->global, global, n * sizeof *global);
+    HR_TRY(hr__meet_init(&ch->work, ch->n));
+    HR_TRY(hr__meet_init(&ch->host, ch->n));
+    for (int i = 0; i < ch->n; i++)
+        HR_TRY(member_init(ch, i));
+    return HR_OK;
+}
+
+hr_status hr__channel_create(hr__job *job, const int *global, int n, hr__channel **out)
+{
+    hr__channel *ch = calloc(1, sizeof *ch);
+    *out = NULL;
+    if (ch) {
+        ch->job = job;
+        ch->n = n;
+    }
+    if (!ch || channel_init(ch, global) < 0) {
+        hr__channel_destroy(ch);
+        return hr_fail(HR_ERR_NOMEM, NULL, "a group of %d ranks", n);
+    }
+    ch->open = n;
+    pthread_mutex_lock(&job->mu);
+    ch->next = job->channels;
+    job->channels = ch;
+    pthread_mutex_unlock(&job->mu);
+    *out = ch;
+    return HR_OK;
+}
+
+static void free_posts(hr__post *newest)
+{
+    if (!newest)
+        return;
+    hr__post *p = newest->next;
+    newest->next = NULL;
+    while (p) {
+        hr__post *next = p->next;
+        free(p->msgs);
+        free(p->operands);
+        free(p->send_counts);
+        free(p);
+        p = next;
+    }
+}
+
+void hr__channel_destroy(hr__channel *ch)
+{
+    if (!ch)
+        return;
+    for (int i = 0; ch->members && i < ch->n; i++) {
+        hr__member *m = &ch->members[i];
+        hr__group_fini(&m->base);
+        free_posts(m->newest);
+        free(m->tails);
+        free(m->inputs);
+    }
+    hr__meet_fini(&ch->work);
+    hr__meet_fini(&ch->host);
+    free(ch->heads);
+    free(ch->members);
+    free(ch->global);
+    free(ch);
+}
+
+void hr__channel_leave(hr__member *m)
+{
+    hr__channel *ch = m->ch;
+    hr__job *job = ch->job;
+    hr__group_fini(&m->base);
+    pthread_mutex_lock(&job->mu);
+    bool last = --ch->open == 0;
+    for (hr__channel **at = &job->channels; last && *at; at = &(*at)->next)
+        if (*at == ch) {
+            *at = ch->next;
+            break;
+        }
+    pthread_mutex_unlock(&job->mu);
+    if (last)
+        hr__channel_destroy(ch);
+}
+
+void hr__channel_ring(hr__channel *ch)
+{
+    hr__bell_ring(&ch->work.bell);
+    hr__bell_ring(&ch->host.bell);
+    for (int i = 0; i < ch->n; i++)
+        hr__bell_ring(&ch->members[i].bell);
+}
+
+void hr__channel_clear(hr__channel *ch)
+{
+    hr__meet_clear(&ch->work);
+    hr__meet_clear(&ch->host);
+    for (int i = 0; i < ch->n * ch->n; i++)
+        atomic_store(&ch->heads[i], NULL);
+    for (int i = 0; i < ch->n; i++) {
+        hr__member *m = &ch->members[i];
+        atomic_store(&m->untaken, 0);
+        m->ops = m->batches = 0;
+        hr__post *p = m->newest;
+        if (p)
+            do { /* the kernels of some were skipped */
+                atomic_store(&p->busy, false);
+                p = p->next;
+            } while (p != m->newest);
+    }
+}
+
+/* ---- posts ---- */
+static hr__post *new_post(hr__member *m)
+{
+    size_t n = (size_t)m->ch->n;
+    hr__post *p = calloc(1, sizeof *p);
+    int64_t *counts = calloc(3 * n, sizeof *counts);
+    if (!p || !counts) {
+        free(p);
+        free(counts);
+        return NULL;
+    }
+    p->me = m;
+    p->send_counts = counts;
+    p->recv_counts = counts + n;
+    p->send_offsets = counts + 2 * n;
+    return p;
+}
+
+hr_status hr__post_take(hr__member *m, hr__post **out)
+{
+    hr__post *oldest = m->newest ? m->newest->next : NULL;
+    if (!oldest || atomic_load_explicit(&oldest->busy, memory_order_acquire)) {
+        hr__post *p = new_post(m);
+        *out = NULL;
+        if (!p)
+            return hr_fail(HR_ERR_NOMEM, NULL, "an operation of a group");
+        p->next = oldest ? oldest : p;
+        if (m->newest)
+            m->newest->next = p;
+        oldest = p;
+    }
+    atomic_store_explicit(&oldest->busy, true, memory_order_relaxed);
+    m->newest = oldest;
+    *out = oldest;
+    return HR_OK;
+}
+
+hr_status hr__post_reserve(hr__post *p, int n_msgs)
+{
+    if (n_msgs <= p->cap)
+        return HR_OK;
+    free(p->msgs);
+    free(p->operands);
+    p->msgs = calloc((size_t)n_msgs, sizeof *p->msgs);
+    p->operands = calloc((size_t)n_msgs, sizeof *p->operands);
+    p->cap = p->msgs && p->operands ? n_msgs : 0;
+    return p->cap ? HR_OK
+                  : hr_fail(HR_ERR_NOMEM, NULL, "a batch of %d messages", n_msgs);
+}
+
+/* ---- words ---- */
+void hr__list_rank(char *buf, size_t cap, int rank)
+{
+    size_t len = strlen(buf);
+    if (len + 20 < cap)
+        snprintf(buf + len, cap - len, "%s%d", len ? "," : "", rank);
+    else if (len + 5 < cap && buf[len - 1] != '.')
+        snprintf(buf + len, cap - len, ",...");
+}
+
+hr__where hr__channel_where(const hr__channel *ch, const char *op, uint64_t seq)
+{
+    char ranks[96] = "";
+    hr__where w;
+    for (int i = 0; i < ch->n; i++)
+        hr__list_rank(ranks, sizeof ranks, ch->global[i]);
+    snprintf(w.text, sizeof w.text, "%.24s %llu of the group of ranks %s", op,
+             (unsigned long long)seq, ranks);
+    return w;
+}
+
+/* ---- meeting ---- */
+struct meeting {
+    hr__member *m;
+    hr__meet *meet;
+    const hr__entry *entry;
+    uint64_t phase;
+};
+
+static hr_status all_met(void *arg)
+{
+    struct meeting *w = arg;
+    hr__channel *ch = w->m->ch;
+    if (hr__meet_opened(w->meet, w->phase))
+        return HR_OK;
+    if (hr__job_failed(ch->job))
+        return hr__job_status(ch->job);
+    for (int i = 0; i < ch->n; i++)
+        if (hr__job_gone(ch->job, ch->global[i]) && !hr__meet_has(w->meet, i, w->phase))
+            return hr_fail(HR_ERR_ABORTED, "rank_gone",
+                           "%s: rank %d has returned from its function without it",
+                           hr__channel_where(ch, w->entry->op, w->entry->seq).text,
+                           ch->global[i]);
+    return HR_PENDING;
+}
+
+static hr_status late(const struct meeting *w)
+{
+    hr__channel *ch = w->m->ch;
+    char present[96] = "", missing[96] = "", bytes[32] = "";
+    for (int i = 0; i < ch->n; i++) {
+        bool here = hr__meet_has(w->meet, i, w->phase);
+        hr__list_rank(here ? present : missing, sizeof present, ch->global[i]);
+    }
+    if (w->entry->bytes >= 0)
+        snprintf(bytes, sizeof bytes, " (%lld bytes)", (long long)w->entry->bytes);
+    return hr_fail(HR_ERR_TIMEOUT, "timeout",
+                   "waited %g s in %s%s; present: %s; missing: %s",
+                   (double)ch->job->limit_ns * 1e-9,
+                   hr__channel_where(ch, w->entry->op, w->entry->seq).text, bytes,
+                   present, missing);
+}
+
+hr_status hr__channel_meet(hr__member *m, hr__meet *meet, const hr__entry *entry,
+                           hr__last_fn last)
+{
+    hr__job *job = m->ch->job;
+    struct meeting w = {.m = m, .meet = meet, .entry = entry};
+    hr_status st = HR_OK;
+    if (hr__meet_arrive(meet, m->me, &w.phase)) {
+        if (last)
+            st = last(m->ch, m);
+        if (st == HR_OK)
+            hr__meet_open(meet, w.phase);
+    } else {
+        st = hr__bell_wait(&meet->bell, all_met, &w, hr_now_ns() + job->limit_ns);
+        if (st == HR_PENDING)
+            st = late(&w);
+    }
+    if (st < 0) {
+        hr__job_fail(job, job->ranks[m->ch->global[m->me]].rank, st);
+        st = hr__job_status(job);
+    }
+    return st;
+}

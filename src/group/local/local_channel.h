@@ -1,0 +1,106 @@
+/* A channel is what the members of one local group share; each member's hr_group is part of it.
+ * It lives until all members have released theirs, or the job ends. */
+#ifndef HR_LOCAL_CHANNEL_H
+#define HR_LOCAL_CHANNEL_H
+#include "group/group_ops.h"
+#include "group/local/local_job.h"
+
+typedef struct hr__channel hr__channel;
+typedef struct hr__member hr__member;
+
+/* One message of a batch. Written by the issuing thread; when it is a send, `met_ns` is written
+ * by the receiver before it counts the message as taken. */
+typedef struct hr__msg {
+    hr_p2p op;
+    struct hr__msg *next; /* same direction and peer, later in the batch */
+    bool lead;            /* first of its direction and peer */
+    struct hr__msg *todo; /* of a lead receive: the next one to meet a send */
+    int64_t sent_ns;      /* of a send: when its batch began */
+    int64_t met_ns;       /* of a send: when the batch of its receiver began */
+} hr__msg;
+
+/* One issued operation: what its kernel and, while it runs, the peers' kernels read. */
+typedef struct hr__post {
+    struct hr__post *next; /* ring of a member's posts, oldest after newest */
+    atomic_bool busy;      /* set at issue, cleared when the kernel is through */
+    hr__member *me;
+    hr__call call; /* its count arrays are those below */
+    int64_t *send_counts, *recv_counts, *send_offsets; /* [size], elements */
+    hr__msg *msgs;                                     /* [cap], n in use: a batch */
+    hr_operand *operands;                              /* [cap] */
+    int n, cap;
+} hr__post;
+
+struct hr__member {
+    hr_group base; /* first: an hr_group* is a member */
+    hr__channel *ch;
+    int me;
+    hr__bell bell;          /* rung for this member alone: messages */
+    atomic_int untaken;     /* sends of the running batch that no receiver has taken */
+    hr__post *newest;       /* issuing thread */
+    hr__msg **tails;        /* [2 * size], NULL between calls; issuing thread */
+    const void **inputs;    /* [size]; kernel */
+    const hr__post *posted; /* kernel writes, peers read between meetings */
+    uint64_t ops, batches;  /* kernels count; those begun before are in the past */
+    const int *asked;       /* group_create(): its list, for the last to arrive */
+    int n_asked;
+};
+
+struct hr__channel {
+    hr__job *job;
+    hr__channel *next; /* job->mu */
+    int n;
+    int *global;         /* [n] */
+    hr__member *members; /* [n] */
+    hr__meet work;       /* kernels of collectives */
+    hr__meet host;       /* group_create() */
+    int64_t last_ns;     /* when the last member of the running operation arrived */
+    hr__channel *made;   /* what the last group_create() made */
+    _Atomic(hr__msg *) *heads; /* [from * n + to]: sends to meet, oldest first */
+    int open;                  /* job->mu; handles that live */
+};
+
+static inline hr__member *hr__member_of(const hr_group *g)
+{
+    return (hr__member *)(uintptr_t)g;
+}
+
+static inline _Atomic(hr__msg *) *hr__head(hr__channel *ch, int from, int to)
+{
+    return &ch->heads[from * ch->n + to];
+}
+
+/* Added to the job; `global` is copied. The handles are made by hr__channel_join(). */
+hr_status hr__channel_create(hr__job *job, const int *global, int n, hr__channel **out);
+void hr__channel_destroy(hr__channel *ch); /* not in the job's list any more */
+hr_status hr__channel_join(hr__channel *ch, int me, hr_group **out);
+void hr__channel_leave(hr__member *m);   /* the last one destroys it */
+void hr__channel_ring(hr__channel *ch);  /* all bells */
+void hr__channel_clear(hr__channel *ch); /* hr_job_reset(): nothing runs */
+
+/* A post for the next operation, its counts allocated; grows the ring if all are in use, so
+ * that in steady state nothing is allocated. */
+hr_status hr__post_take(hr__member *m, hr__post **out);
+hr_status hr__post_reserve(hr__post *p, int n_msgs);
+
+/* "all_reduce 3 of the group of ranks 0,1,2" */
+typedef struct hr__where {
+    char text[160];
+} hr__where;
+hr__where hr__channel_where(const hr__channel *ch, const char *op, uint64_t seq);
+/* "0,2,5"; ends in ",..." where it does not fit. */
+void hr__list_rank(char *buf, size_t cap, int rank);
+
+/* Meet all members, whichever meeting of the channel it is. The last one runs `last` (may be
+ * NULL) before it opens. An error has failed the job already and is its cause. `bytes` < 0:
+ * none to speak of. */
+typedef hr_status (*hr__last_fn)(hr__channel *ch, hr__member *m);
+typedef struct hr__entry {
+    const char *op;
+    uint64_t seq;
+    int64_t bytes;
+} hr__entry;
+hr_status hr__channel_meet(hr__member *m, hr__meet *meet, const hr__entry *entry,
+                           hr__last_fn last);
+
+#endif

@@ -1,0 +1,286 @@
+/* Collectives: every member's kernel posts what it was called with, all meet, the last one
+ * checks that they agree, each pulls what is its own out of the others' buffers, and all meet
+ * again, after which the sources belong to their owners.
+ *
+ * all_reduce cuts the elements by member: each reduces its own part from all sources, straight
+ * into its result, even in place, for nobody else reads that part of its source. A meeting
+ * later the others fetch it from there. */
+#include "group/local/local_collective.h"
+#include "base/try.h"
+#include "group/local/local_link.h"
+#include "group/reduce.h"
+#include <string.h>
+
+/* ---- agreement ---- */
+struct words {
+    char text[80];
+};
+
+static struct words describe(const hr__call *c)
+{
+    static const char *const reduce[] = {"sum", "max", "min"};
+    const char *name = hr__op_name(c->kind);
+    struct words w;
+    switch (c->kind) {
+    case HR__ALL_TO_ALL:
+        snprintf(w.text, sizeof w.text, "%s (elements of %zu bytes)", name,
+                 c->element_bytes);
+        break;
+    case HR__ALL_REDUCE:
+    case HR__REDUCE_SCATTER:
+        snprintf(w.text, sizeof w.text, "%s (%s of %lld %s)", name, reduce[c->reduce],
+                 (long long)c->count, hr_dtype_name(c->dtype));
+        break;
+    case HR__ALL_GATHER:
+        snprintf(w.text, sizeof w.text, "%s (%lld %s)", name, (long long)c->count,
+                 hr_dtype_name(c->dtype));
+        break;
+    case HR__BROADCAST:
+        snprintf(w.text, sizeof w.text, "%s (%lld bytes from member %d)", name,
+                 (long long)c->count, c->root);
+        break;
+    case HR__BARRIER:
+        snprintf(w.text, sizeof w.text, "%s", name);
+        break;
+    }
+    return w;
+}
+
+static bool same_call(const hr__call *a, const hr__call *b)
+{
+    return a->kind == b->kind && a->dtype == b->dtype && a->reduce == b->reduce &&
+           a->root == b->root && a->count == b->count &&
+           a->element_bytes == b->element_bytes;
+}
+
+static hr_status check_parts(hr__channel *ch, hr__where where)
+{
+    for (int from = 0; from < ch->n; from++)
+        for (int to = 0; to < ch->n; to++) {
+            int64_t sent = ch->members[from].posted->send_counts[to];
+            int64_t wanted = ch->members[to].posted->recv_counts[from];
+            if (sent != wanted)
+                return hr_fail(HR_ERR_MISMATCH, "count_mismatch",
+                               "%s: rank %d sends %lld elements to rank %d, which "
+                               "expects %lld",
+                               where.text, ch->global[from], (long long)sent,
+                               ch->global[to], (long long)wanted);
+        }
+    return HR_OK;
+}
+
+/* For the last member to arrive: the one check for all, so that the message does not depend on
+ * who finds it. */
+static hr_status check_posts(hr__channel *ch, hr__member *m)
+{
+    const hr__call *first = &ch->members[0].posted->call;
+    hr__where where = hr__channel_where(ch, "operation", m->ops);
+    ch->last_ns = hr_now_ns();
+    for (int i = 1; i < ch->n; i++) {
+        const hr__call *other = &ch->members[i].posted->call;
+        if (!same_call(first, other))
+            return hr_fail(HR_ERR_MISMATCH, "call_mismatch",
+                           "%s: rank %d calls %s but rank %d calls %s", where.text,
+                           ch->global[0], describe(first).text, ch->global[i],
+                           describe(other).text);
+    }
+    return first->kind == HR__ALL_TO_ALL ? check_parts(ch, where) : HR_OK;
+}
+
+/* ---- moving bytes ---- */
+static void pull(void *to, const void *from, int64_t count, size_t element_bytes)
+{
+    if (count > 0 && to != from)
+        memcpy(to, from, (size_t)count * element_bytes);
+}
+
+static const char *at(const void *base, int64_t element, size_t element_bytes)
+{
+    return base ? (const char *)base + element * (int64_t)element_bytes : NULL;
+}
+
+static void pull_all_to_all(hr__member *m, const hr__post *p)
+{
+    char *to = p->call.recv;
+    size_t eb = p->call.element_bytes;
+    for (int r = 0; r < m->ch->n; r++) {
+        const hr__post *peer = m->ch->members[r].posted;
+        int64_t count = p->recv_counts[r];
+        pull(to, at(peer->call.send, peer->send_offsets[m->me], eb), count, eb);
+        if (count > 0)
+            to += count * (int64_t)eb;
+    }
+}
+
+static void pull_all_gather(hr__member *m, const hr__post *p)
+{
+    const hr__call *c = &p->call;
+    for (int r = 0; r < m->ch->n; r++)
+        pull((char *)(uintptr_t)at(c->recv, r * c->count, c->element_bytes),
+             m->ch->members[r].posted->call.send, c->count, c->element_bytes);
+}
+
+/* Elements begin..begin+count-1 of all sources, reduced, to `out`. */
+static void reduce_part(hr__member *m, const hr__call *c, void *out, int64_t begin,
+                        int64_t count)
+{
+    if (count <= 0)
+        return;
+    for (int r = 0; r < m->ch->n; r++)
+        m->inputs[r] = at(m->ch->members[r].posted->call.send, begin, c->element_bytes);
+    hr__reduce(c->dtype, c->reduce, out, m->inputs, m->ch->n, count);
+}
+
+/* Where member r's part begins; the whole for r = n. */
+static int64_t part_begin(int64_t count, int n, int r)
+{
+    int64_t rest = count % n;
+    return count / n * r + (r < rest ? r : rest);
+}
+
+static hr_status reduce_and_share(hr__member *m, const hr__post *p,
+                                  const hr__entry *entry)
+{
+    const hr__call *c = &p->call;
+    int n = m->ch->n;
+    int64_t begin = part_begin(c->count, n, m->me);
+    int64_t end = part_begin(c->count, n, m->me + 1);
+    char *mine = (char *)(uintptr_t)at(c->recv, begin, c->element_bytes);
+    reduce_part(m, c, mine, begin, end - begin);
+    HR_TRY(hr__channel_meet(m, &m->ch->work, entry, NULL));
+    for (int r = 0; r < n; r++) {
+        int64_t from = part_begin(c->count, n, r);
+        int64_t count = part_begin(c->count, n, r + 1) - from;
+        const hr__call *peer = &m->ch->members[r].posted->call;
+        if (r != m->me)
+            pull((char *)(uintptr_t)at(c->recv, from, c->element_bytes),
+                 at(peer->recv, from, c->element_bytes), count, c->element_bytes);
+    }
+    return HR_OK;
+}
+
+static hr_status move(hr__member *m, const hr__post *p, const hr__entry *entry)
+{
+    const hr__call *c = &p->call;
+    switch (c->kind) {
+    case HR__BARRIER:
+        break;
+    case HR__ALL_TO_ALL:
+        pull_all_to_all(m, p);
+        break;
+    case HR__ALL_GATHER:
+        pull_all_gather(m, p);
+        break;
+    case HR__REDUCE_SCATTER:
+        reduce_part(m, c, c->recv, m->me * c->count, c->count);
+        break;
+    case HR__BROADCAST:
+        pull(c->recv, m->ch->members[c->root].posted->call.recv, c->count, 1);
+        break;
+    case HR__ALL_REDUCE:
+        return reduce_and_share(m, p, entry);
+    }
+    return HR_OK;
+}
+
+/* Bytes that the busier direction of this rank's link carries: rings, but for all-to-all. */
+static int64_t link_bytes(const hr__member *m, const hr__post *p)
+{
+    const hr__call *c = &p->call;
+    int64_t n = m->ch->n, out = 0, in = 0, eb = (int64_t)c->element_bytes;
+    switch (c->kind) {
+    case HR__BARRIER:
+        return 0;
+    case HR__ALL_TO_ALL:
+        for (int r = 0; r < n; r++)
+            if (r != m->me) {
+                out += p->send_counts[r];
+                in += p->recv_counts[r];
+            }
+        return (out > in ? out : in) * eb;
+    case HR__ALL_GATHER:
+    case HR__REDUCE_SCATTER:
+        return (n - 1) * c->count * eb;
+    case HR__ALL_REDUCE:
+        return 2 * (n - 1) * c->count * eb / n;
+    case HR__BROADCAST:
+        return n > 1 ? c->count : 0;
+    }
+    return 0;
+}
+
+/* ---- the kernel ---- */
+static hr_status run(hr__member *m, hr__post *p)
+{
+    hr__entry entry = {hr__op_name(p->call.kind), m->ops, link_bytes(m, p)};
+    hr__transfer t = {.op = entry.op, .arrived_ns = hr_now_ns(), .bytes = entry.bytes};
+    m->posted = p;
+    HR_TRY(hr__channel_meet(m, &m->ch->work, &entry, check_posts));
+    t.last_ns = m->ch->last_ns;
+    HR_TRY(move(m, p, &entry));
+    HR_TRY(hr__channel_meet(m, &m->ch->work, &entry, NULL));
+    m->ops++;
+    return hr__transfer_end(m, &t);
+}
+
+static hr_status collective_kernel(const void *args, hr_team *team)
+{
+    hr__post *p = *(hr__post *const *)args;
+    hr_status st = run(p->me, p);
+    atomic_store_explicit(&p->busy, false, memory_order_release);
+    return st;
+}
+
+/* ---- issue ---- */
+static void copy_counts(hr__post *p, const hr__call *c, int n, int64_t *out,
+                        int64_t *in)
+{
+    *out = *in = 0;
+    for (int r = 0; r < n; r++) {
+        p->send_counts[r] = c->send_counts[r];
+        p->recv_counts[r] = c->recv_counts[r];
+        p->send_offsets[r] = *out;
+        *out += c->send_counts[r];
+        *in += c->recv_counts[r];
+    }
+}
+
+static int declare(hr__post *p, int n, hr_operand *o)
+{
+    const hr__call *c = &p->call;
+    int64_t out = c->count, in = c->count;
+    if (c->kind == HR__ALL_TO_ALL)
+        copy_counts(p, c, n, &out, &in);
+    else if (c->kind == HR__ALL_GATHER)
+        in *= n;
+    else if (c->kind == HR__REDUCE_SCATTER)
+        out *= n;
+    size_t eb = c->element_bytes;
+    int k = 0;
+    if (c->send && out > 0)
+        o[k++] = (hr_operand){c->send, (size_t)out * eb, HR_READ};
+    if (c->recv && in > 0)
+        o[k++] = (hr_operand){c->recv, (size_t)in * eb, HR_WRITE};
+    if (c->kind == HR__BROADCAST && k == 1 && c->root == p->me->me)
+        o[0].access = HR_READ;
+    return k;
+}
+
+hr_status hr__local_collective(hr_group *g, const hr__call *c, hr_stream *s)
+{
+    hr__member *m = hr__member_of(g);
+    hr_operand operands[2];
+    hr__post *p;
+    if (hr__job_failed(m->ch->job))
+        return HR_OK;
+    HR_TRY(hr__post_take(m, &p));
+    p->call = *c;
+    int k = declare(p, m->ch->n, operands);
+    p->call.send_counts = p->call.recv_counts =
+        NULL; /* the caller's; ours are copied */
+    hr_status st = hr_launch(s, hr__op_name(c->kind), collective_kernel, &p, sizeof p,
+                             operands, k);
+    if (st < 0)
+        atomic_store(&p->busy, false);
+    return st;
+}

@@ -1,0 +1,112 @@
+/* Groups of the local engine: the table, and creation, which is a meeting of the parent's
+ * members on their own threads. */
+#include "group/local/local_group.h"
+#include "base/try.h"
+#include "group/local/local_channel.h"
+#include "group/local/local_collective.h"
+#include <stdlib.h>
+#include <string.h>
+
+static bool same_list(const hr__member *a, const hr__member *b)
+{
+    return a->n_asked == b->n_asked &&
+           memcmp(a->asked, b->asked, (size_t)a->n_asked * sizeof *a->asked) == 0;
+}
+
+static void write_list(const hr__member *m, char *buf, size_t cap)
+{
+    buf[0] = '\0';
+    for (int i = 0; i < m->n_asked; i++)
+        hr__list_rank(buf, cap, m->asked[i]);
+}
+
+/* For the last to arrive: all ask for the same; make it for all. */
+static hr_status make_channel(hr__channel *ch, hr__member *me)
+{
+    const hr__member *first = &ch->members[0];
+    for (int i = 1; i < ch->n; i++) {
+        char a[96], b[96];
+        if (same_list(first, &ch->members[i]))
+            continue;
+        write_list(first, a, sizeof a);
+        write_list(&ch->members[i], b, sizeof b);
+        return hr_fail(HR_ERR_MISMATCH, "group_mismatch",
+                       "%s: rank %d asks for members %s but rank %d for %s",
+                       hr__channel_where(ch, "creation", 0).text, ch->global[0], a,
+                       ch->global[i], b);
+    }
+    int *global = calloc((size_t)first->n_asked, sizeof *global);
+    if (!global)
+        return hr_fail(HR_ERR_NOMEM, NULL, "a group of %d ranks", first->n_asked);
+    for (int i = 0; i < first->n_asked; i++)
+        global[i] = ch->global[first->asked[i]];
+    hr_status st = hr__channel_create(ch->job, global, first->n_asked, &ch->made);
+    free(global);
+    return st;
+}
+
+static hr_status group_create(hr_group *parent, const int *ranks, int n, hr_group **out)
+{
+    hr__member *m = hr__member_of(parent);
+    hr__entry entry = {.op = "group_create", .bytes = -1};
+    *out = NULL;
+    HR_TRY(hr__job_status(m->ch->job));
+    m->asked = ranks;
+    m->n_asked = n;
+    HR_TRY(hr__channel_meet(m, &m->ch->host, &entry, make_channel));
+    for (int i = 0; i < n; i++)
+        if (ranks[i] == m->me)
+            return hr__channel_join(m->ch->made, i, out);
+    return HR_OK;
+}
+
+hr_status hr__channel_join(hr__channel *ch, int me, hr_group **out)
+{
+    hr__member *m = &ch->members[me];
+    hr__rank *rank = &ch->job->ranks[ch->global[me]];
+    hr_status st = hr__group_init(&m->base, &hr__local_group_ops, me, ch->n, ch->global,
+                                  rank->dev);
+    *out = st == HR_OK ? &m->base : NULL;
+    if (st < 0)
+        hr__channel_leave(m);
+    return st;
+}
+
+static void group_destroy(hr_group *g)
+{
+    hr__channel_leave(hr__member_of(g));
+}
+
+static void group_abort(hr_group *g, hr_status st)
+{
+    hr__member *m = hr__member_of(g);
+    hr__job_fail(m->ch->job, m->ch->global[m->me], st);
+}
+
+static hr_status group_status(hr_group *g)
+{
+    return hr__job_status(hr__member_of(g)->ch->job);
+}
+
+static hr_status job_reset(hr_group *world)
+{
+    hr__member *m = hr__member_of(world);
+    return hr__job_reset(m->ch->job, m->ch->global[m->me]);
+}
+
+static const char *link_note(const hr_group *g)
+{
+    return hr__member_of(g)->ch->job->link_note;
+}
+
+const hr_group_ops hr__local_group_ops = {
+    .name = "local",
+    .group_create = group_create,
+    .group_destroy = group_destroy,
+    .collective = hr__local_collective,
+    .batch = hr__local_batch,
+    .abort = group_abort,
+    .status = group_status,
+    .job_reset = job_reset,
+    .link_note = link_note,
+};
