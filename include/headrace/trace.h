@@ -89,7 +89,8 @@ HR_API void hr_timeline_destroy(hr_timeline *t);
 HR_API HR_RESULT hr_status hr_timeline_lane(hr_timeline *t, int rank, const char *role,
                                             hr_lane **out);
 HR_API void hr_lane_add(hr_lane *lane, const hr_span *span); /* NULL lane: nothing */
-HR_API void hr_timeline_clear(hr_timeline *t);               /* spans go, lanes stay */
+/* Spans go, lanes stay: those of one rank, or of all if `rank` is -1. */
+HR_API void hr_timeline_clear(hr_timeline *t, int rank);
 
 HR_API int hr_timeline_lanes(const hr_timeline *t);
 HR_API hr_lane *hr_timeline_lane_at(const hr_timeline *t, int i);

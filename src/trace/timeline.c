@@ -125,11 +125,11 @@ void hr_lane_add(hr_lane *lane, const hr_span *span)
     atomic_store_explicit(&lane->n, n + 1, memory_order_release);
 }
 
-void hr_timeline_clear(hr_timeline *t)
+void hr_timeline_clear(hr_timeline *t, int rank)
 {
-    if (!t)
-        return;
-    for (int i = 0; i < t->n; i++) {
+    for (int i = 0; i < hr_timeline_lanes(t); i++) {
+        if (rank >= 0 && t->lanes[i]->rank != rank)
+            continue;
         atomic_store_explicit(&t->lanes[i]->n, 0, memory_order_release);
         atomic_store_explicit(&t->lanes[i]->dropped, 0, memory_order_release);
     }

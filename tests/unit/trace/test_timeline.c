@@ -82,7 +82,7 @@ static void clear_keeps_the_lanes(void **state)
     hr_lane *lane = lane_of(t, 0, "compute");
     add(lane, 0, 1, "x");
     add(lane, 1, 2, "y");
-    hr_timeline_clear(t);
+    hr_timeline_clear(t, -1);
     size_t n;
     hr_lane_spans(lane, &n);
     assert_int_equal(n, 0);
