@@ -1,6 +1,7 @@
 # hr_room(NAME SOURCES ... SEES rooms... LIBS libs...): one folder of src/ as an object library.
 # hr_test(NAME SOURCES ... ROOMS rooms... LIBS ... [LABELS ...] [TIMEOUT s]): one cmocka program
 # that links those rooms and all that they see, so that a broken room breaks only its users.
+# Label `tsan`: also run under ThreadSanitizer.
 add_library(hr_options INTERFACE)
 target_compile_options(hr_options INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes
@@ -8,6 +9,9 @@ target_compile_options(hr_options INTERFACE
   -fvisibility=hidden -fno-math-errno)
 target_compile_definitions(hr_options INTERFACE _GNU_SOURCE $<$<CONFIG:Debug>:HR_DEBUG=1>)
 target_include_directories(hr_options INTERFACE ${PROJECT_SOURCE_DIR}/include)
+if(HEADRACE_WERROR)
+  target_compile_options(hr_options INTERFACE -Werror)
+endif()
 if(HEADRACE_SANITIZE)
   target_compile_options(hr_options INTERFACE -fsanitize=${HEADRACE_SANITIZE}
     -fno-sanitize-recover=all -fno-omit-frame-pointer)
@@ -16,11 +20,18 @@ endif()
 
 function(hr_room name)
   cmake_parse_arguments(R "" "" "SOURCES;SEES;LIBS" ${ARGN})
+  foreach(f ${R_SOURCES}) # TEMPORARY while rooms land
+    if(NOT EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/${f})
+      message(WARNING "room ${name} waits for ${f}: left out")
+      return()
+    endif()
+  endforeach()
   add_library(hr_${name} OBJECT ${R_SOURCES})
   target_link_libraries(hr_${name} PUBLIC hr_options Threads::Threads ${R_LIBS})
   target_include_directories(hr_${name} PRIVATE ${PROJECT_SOURCE_DIR}/src)
   set_property(GLOBAL PROPERTY HR_ROOM_SEES_${name} "${R_SEES}")
   set_property(GLOBAL APPEND PROPERTY HR_ROOMS ${name})
+  set_property(GLOBAL APPEND PROPERTY HR_LIBS ${R_LIBS})
 endfunction()
 
 # All rooms that `rooms` reach, themselves included, into `out`.
@@ -40,6 +51,19 @@ endfunction()
 
 function(hr_test name)
   cmake_parse_arguments(T "" "TIMEOUT" "SOURCES;ROOMS;LIBS;LABELS" ${ARGN})
+  hr_room_closure(rooms ${T_ROOMS}) # TEMPORARY while rooms land
+  foreach(r ${rooms})
+    if(NOT TARGET hr_${r})
+      message(WARNING "test ${name} waits for room ${r}: left out")
+      return()
+    endif()
+  endforeach()
+  foreach(f ${T_SOURCES})
+    if(NOT EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/${f})
+      message(WARNING "test ${name} waits for ${f}: left out")
+      return()
+    endif()
+  endforeach()
   string(REPLACE "." "_" target test_${name})
   add_executable(${target} ${T_SOURCES})
   hr_room_closure(rooms ${T_ROOMS})
@@ -52,4 +76,7 @@ function(hr_test name)
   endif()
   set_tests_properties(${name} PROPERTIES TIMEOUT ${T_TIMEOUT} SKIP_RETURN_CODE 77
     LABELS "${T_LABELS}")
+  if("tsan" IN_LIST T_LABELS)
+    set_property(GLOBAL APPEND PROPERTY HR_TSAN_TARGETS ${target})
+  endif()
 endfunction()

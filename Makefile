@@ -1,0 +1,52 @@
+# Thin: a name for each thing that CMake and scripts/ do. JOBS=n for more cores.
+JOBS ?= 2
+PREFIX ?= /usr/local
+DESTDIR ?=
+export JOBS DESTDIR
+
+R = build/release
+BUILD = cmake --build $(R) -j$(JOBS) --target
+# Without the tests: what only they need may be absent.
+PLAIN = cmake --preset release -DHEADRACE_TESTS=OFF
+WITH_TESTS = cmake --preset release -DHEADRACE_TESTS=ON
+
+.PHONY: all demo test conformance bench fuzz format lint install clean
+
+all:
+	$(PLAIN)
+	$(BUILD) all
+
+demo:
+	$(PLAIN)
+	$(BUILD) headrace
+	$(R)/headrace train --out build/demo
+
+test:
+	@scripts/run_tests.sh
+
+# HEADRACE_CONFORMANCE=dir runs the recordings of that folder.
+conformance:
+	@$(WITH_TESTS)
+	@$(BUILD) conformance_runner
+	@$(R)/conformance_runner
+
+bench:
+	$(PLAIN)
+	$(BUILD) bench
+
+fuzz:
+	@scripts/fuzz.sh
+
+lint:
+	@scripts/lint.sh
+
+format:
+	find include src app tests bench fuzz -name '*.[ch]' | xargs clang-format -i
+
+install:
+	$(PLAIN)
+	$(BUILD) headrace headrace_shared headrace_static
+	cmake --install $(R) --prefix $(PREFIX)
+
+clean:
+	rm -rf build

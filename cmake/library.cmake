@@ -1,0 +1,46 @@
+# The two libraries, made of the objects of all rooms, and what is installed beside them: headers,
+# a pkg-config file, a CMake package. Only what is marked HR_API can be seen from outside.
+get_property(rooms GLOBAL PROPERTY HR_ROOMS)
+get_property(libs GLOBAL PROPERTY HR_LIBS)
+list(REMOVE_DUPLICATES libs)
+list(TRANSFORM rooms REPLACE "(.+)" "$<TARGET_OBJECTS:hr_\\1>")
+
+add_library(headrace_shared SHARED ${rooms})
+add_library(headrace_static STATIC ${rooms})
+set_target_properties(headrace_shared PROPERTIES EXPORT_NAME headrace
+  VERSION ${PROJECT_VERSION} SOVERSION 0)
+set_target_properties(headrace_static PROPERTIES EXPORT_NAME static)
+foreach(library headrace_shared headrace_static)
+  set_target_properties(${library} PROPERTIES OUTPUT_NAME headrace LINKER_LANGUAGE C)
+  target_link_libraries(${library} PRIVATE Threads::Threads m ${libs})
+  target_include_directories(${library} PUBLIC
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+    $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  if(HEADRACE_SANITIZE)
+    target_link_options(${library} PUBLIC -fsanitize=${HEADRACE_SANITIZE})
+  endif()
+endforeach()
+if(NOT HEADRACE_SANITIZE)
+  target_link_options(headrace_shared PRIVATE -Wl,--no-undefined)
+endif()
+
+install(TARGETS headrace_shared headrace_static EXPORT headrace_targets)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/headrace
+  DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
+
+set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/headrace)
+include(CMakePackageConfigHelpers)
+configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/headrace-config.cmake.in
+  headrace-config.cmake INSTALL_DESTINATION ${package_dir})
+write_basic_package_version_file(headrace-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(EXPORT headrace_targets NAMESPACE headrace:: DESTINATION ${package_dir}
+  FILE headrace-targets.cmake)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/headrace-config.cmake
+  ${CMAKE_CURRENT_BINARY_DIR}/headrace-config-version.cmake DESTINATION ${package_dir})
+
+# Paths in the .pc file follow from where it lies, so that a DESTDIR or a moved tree still works.
+file(RELATIVE_PATH pc_prefix /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
+string(REGEX REPLACE "/$" "" pc_prefix "${pc_prefix}")
+configure_file(${PROJECT_SOURCE_DIR}/cmake/headrace.pc.in headrace.pc @ONLY)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/headrace.pc
+  DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

@@ -1,0 +1,45 @@
+#!/bin/sh
+# Builds and runs the tests in each build that proves something (release; asan, everything; tsan,
+# the tests with that label), then lint. The last line alone: `N passed, N failed, N skipped`.
+set -u
+cd "$(dirname "$0")/.."
+jobs=${JOBS:-2}
+results=build/test-results
+rm -rf "$results"
+mkdir -p "$results"
+
+# ThreadSanitizer of gcc 12 cannot live with much address randomisation.
+fixed=""
+setarch "$(uname -m)" -R true 2>/dev/null && fixed="setarch $(uname -m) -R"
+
+# A step that is no ctest test, counted like one.
+step() {
+    name=$1
+    shift
+    echo "== $name"
+    if "$@"; then
+        echo "passed $name" >>"$results/steps"
+    else
+        echo "FAILED: $name" >&2
+        echo "failed $name" >>"$results/steps"
+        return 1
+    fi
+}
+
+build() {
+    cmake --preset "$1" -DHEADRACE_TESTS=ON -DHEADRACE_WERROR=ON >"$results/$1.configure" 2>&1 ||
+        { cat "$results/$1.configure"; return 1; }
+    cmake --build "build/$1" -j"$jobs" --target "$2" -- --no-print-directory --quiet
+}
+
+run() {
+    echo "== tests: $1"
+    ${2:-} ctest --preset "$1" -j"$jobs" --output-junit "$PWD/$results/$1.xml"
+}
+
+step build.release build release all && run release
+step build.asan build asan all && run asan
+step build.tsan build tsan tsan_tests && run tsan "$fixed"
+step lint scripts/lint.sh
+
+exec python3 scripts/sum_tests.py "$results"
