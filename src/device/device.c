@@ -1,0 +1,170 @@
+/* Devices: open by the name of a backend, close, wait for all streams, attach a timeline.
+ * What a backend does is in device_ops.h; failures are in device_fail.c. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/try.h"
+#include "device/device_ops.h"
+#include "trace/probe.h"
+
+/* Every name that hr_device_open() knows; no table: the backend is off, and why. */
+static const struct backend {
+    const char *name;
+    const hr_device_ops *ops;
+    const char *why_off;
+} backends[] = {
+    {"host", &hr__host_ops, NULL},
+    {"cuda", NULL, "this build has no CUDA backend"},
+};
+
+static hr_status find_backend(const char *name, const hr_device_ops **out)
+{
+    for (size_t i = 0; name && i < sizeof backends / sizeof backends[0]; i++) {
+        if (strcmp(backends[i].name, name) != 0)
+            continue;
+        if (backends[i].ops == NULL)
+            return hr_fail(HR_ERR_UNSUPPORTED, "backend_off", "device '%s': %s", name,
+                           backends[i].why_off);
+        *out = backends[i].ops;
+        return HR_OK;
+    }
+    return hr_fail(HR_ERR_INVALID, "backend", "no device backend '%s'; there is 'host'",
+                   name ? name : "(null)");
+}
+
+static bool env_is_on(const char *name)
+{
+    const char *v = getenv(name);
+    return v && v[0] && strcmp(v, "0") != 0;
+}
+
+static bool wants_poison(int option)
+{
+#ifdef HR_DEBUG
+    return option >= 0;
+#else
+    return option > 0;
+#endif
+}
+
+hr_status hr_device_open(const char *backend, const hr_device_opts *opts,
+                         hr_device **out)
+{
+    static const hr_device_opts defaults = {HR_INIT(hr_device_opts)};
+    const hr_device_ops *ops = NULL;
+    if (out == NULL)
+        return hr_fail(HR_ERR_INVALID, "no_out", "hr_device_open: nowhere to put it");
+    *out = NULL;
+    HR_CHECK_OPTS(opts, hr_device_opts);
+    const hr_device_opts *o = opts ? opts : &defaults;
+    HR_TRY(find_backend(backend, &ops));
+    if (o->rank < 0 || o->cores < 0 || o->cores > 4096)
+        return hr_fail(
+            HR_ERR_INVALID, "device_opts",
+            "hr_device_open: rank %d, cores %d: rank is at least 0, cores 0 to "
+            "4096",
+            o->rank, o->cores);
+
+    hr_device *dev = aligned_alloc(64, (ops->device_size + 63) / 64 * 64);
+    if (dev == NULL)
+        return hr_fail(HR_ERR_NOMEM, NULL, "device '%s': no memory for it", backend);
+    memset(dev, 0, ops->device_size);
+    dev->ops = ops;
+    dev->rank = o->rank;
+    dev->cores = o->cores ? o->cores : 1;
+    dev->blocking = o->launch_blocking || env_is_on("HEADRACE_LAUNCH_BLOCKING");
+    hr__fail_init(&dev->fail);
+    hr__pool_init(&dev->pool, dev, o->memory, wants_poison(o->poison));
+    hr_status st = ops->device_init(dev);
+    if (st < 0) {
+        hr__fail_fini(&dev->fail);
+        free(dev);
+        return st;
+    }
+    hr_stream *first;
+    st = hr__stream_new(dev, ops->least, "compute", &first);
+    if (st < 0) {
+        hr_device_close(dev);
+        return st;
+    }
+    *out = dev;
+    return HR_OK;
+}
+
+void hr_device_close(hr_device *dev)
+{
+    if (dev == NULL)
+        return;
+    hr__device_drain(dev);
+    for (int i = HR_MAX_STREAMS - 1; i >= 0; i--)
+        hr_stream_destroy(dev->streams[i]);
+    hr__pool_fini(&dev->pool); /* before the events: blocks may own some */
+    while (dev->events)
+        hr_event_destroy(dev->events);
+    dev->ops->device_fini(dev);
+    hr__fail_fini(&dev->fail);
+    hr__current_forget_device(dev);
+    free(dev);
+}
+
+const char *hr_device_backend(const hr_device *dev)
+{
+    return dev ? dev->ops->name : "";
+}
+
+int hr_device_rank(const hr_device *dev)
+{
+    return dev ? dev->rank : -1;
+}
+
+int hr_device_cores(const hr_device *dev)
+{
+    return dev ? dev->cores : 0;
+}
+
+hr_stream *hr_device_default_stream(hr_device *dev)
+{
+    return dev ? dev->streams[0] : NULL;
+}
+
+void hr_device_priority_range(hr_device *dev, int *least, int *greatest)
+{
+    int lo = dev ? dev->ops->least : 0, hi = dev ? dev->ops->greatest : 0;
+    HR_PROBE(.kind = HR_PROBE_PRIORITY_RANGE, .value = lo, .extra = hi);
+    if (least)
+        *least = lo;
+    if (greatest)
+        *greatest = hi;
+}
+
+void hr__device_drain(hr_device *dev)
+{
+    for (int i = 0; i < HR_MAX_STREAMS; i++) {
+        hr_stream *s = dev->streams[i];
+        if (s == NULL)
+            continue;
+        dev->ops->stream_drain(s);
+        dev->host.at[i] = s->issued;
+    }
+}
+
+hr_status hr_device_synchronize(hr_device *dev)
+{
+    if (dev == NULL)
+        return hr_fail(HR_ERR_INVALID, "no_device", "hr_device_synchronize: no device");
+    hr__device_drain(dev);
+    return hr_device_status(dev);
+}
+
+hr_status hr_device_set_timeline(hr_device *dev, hr_timeline *t)
+{
+    if (dev == NULL)
+        return hr_fail(HR_ERR_INVALID, "no_device",
+                       "hr_device_set_timeline: no device");
+    hr__device_drain(dev);
+    dev->timeline = t;
+    for (int i = 0; i < HR_MAX_STREAMS; i++)
+        if (dev->streams[i])
+            HR_TRY(hr__stream_attach(dev->streams[i]));
+    return HR_OK;
+}

@@ -1,0 +1,120 @@
+/* device_ops.h: what a device backend supplies, and the part of each object that the fronts
+ * own. Internal to src/device. Fronts check arguments, keep clocks, memory and failures;
+ * backends trust them and only queue, run and wait. Start reading at host/host_device.c.
+ *
+ * A backend's objects start with the struct of the front: hr_device, hr_stream, hr_event. The
+ * front allocates `*_size` zeroed bytes (a device: at 64) and fills its part before `*_init`.
+ */
+#ifndef HR_DEVICE_OPS_H
+#define HR_DEVICE_OPS_H
+#include "device/device_fail.h"
+#include "device/memory_pool.h"
+#include "device/order_clock.h"
+
+/* One launch as the backend sees it; borrowed for the call. */
+typedef struct hr__launch {
+    const char *name;
+    hr_kernel kernel;
+    const void *args;
+    size_t arg_bytes;
+    hr_mark mark;  /* name NULL: issued under no mark */
+    uint64_t node; /* which hr_span_begin() of the stream it belongs to; 0: none */
+} hr__launch;
+
+typedef struct hr_device_ops {
+    const char *name;    /* the word hr_device_open() takes */
+    int least, greatest; /* priorities */
+    size_t device_size, stream_size, event_size;
+
+    hr_status (*device_init)(hr_device *dev);
+    void (*device_fini)(hr_device *dev); /* all streams are gone */
+
+    /* Streams run in order. `drain` blocks until all that is queued has run; once the device
+     * has failed, what is queued counts as run without running. */
+    hr_status (*stream_init)(hr_stream *s);
+    void (*stream_fini)(hr_stream *s); /* drained */
+    void (*stream_drain)(hr_stream *s);
+    bool (*stream_idle)(hr_stream *s);
+
+    /* An event that the front has found recorded. `wait` enqueues on s. */
+    void (*event_record)(hr_event *e, hr_stream *s);
+    void (*event_wait)(hr_event *e, hr_stream *s);
+    void (*event_drain)(hr_event *e);
+    bool (*event_reached)(hr_event *e);
+
+    /* Each enqueues on s and returns at once, or blocks while the queue is full. */
+    void (*launch)(hr_stream *s, const hr__launch *l);
+    void (*copy)(hr_stream *s, void *dst, const void *src, size_t bytes);
+    void (*fill)(hr_stream *s, const char *name, void *dst, int byte, size_t bytes);
+
+    /* Whole slabs of memory, 64-byte aligned at least; NULL when there is none. */
+    void *(*slab_reserve)(hr_device *dev, size_t bytes);
+    void (*slab_release)(hr_device *dev, void *slab, size_t bytes);
+} hr_device_ops;
+
+struct hr_device {
+    const hr_device_ops *ops; /* this and the next line: set at open, then constant */
+    int rank, cores;
+    bool blocking;         /* each launch has run before hr_launch() returns */
+    hr_timeline *timeline; /* issuing thread */
+    uint64_t nodes;        /* issuing thread; numbers of hr_span_begin() */
+    hr__clock host;        /* issuing thread: what it has waited for */
+    hr__fail fail;         /* any thread; its own lock */
+    hr__pool pool;         /* issuing thread */
+    hr_event *events;      /* issuing thread: all that live */
+    hr_stream
+        *streams[HR_MAX_STREAMS]; /* issuing thread; by id, 0 is the default one */
+
+    /* Launches issued by all past streams of an id: a new one counts on from there, so that
+     * a position of a dead stream always lies behind `host`. */
+    uint64_t retired[HR_MAX_STREAMS];
+};
+
+struct hr_stream {
+    hr_device *dev;
+    int id, priority;
+    char name[32];
+    hr_lane *lane; /* set while the stream is empty; its thread reads it in a launch */
+    uint64_t issued; /* issuing thread; position of the last launch */
+    hr__clock after; /* issuing thread: what waits ordered before the next launch */
+};
+
+struct hr_event {
+    hr_device *dev;
+    hr_event *prev, *next; /* dev->events */
+    bool recorded;
+    hr__clock clock; /* all that comes before the record */
+};
+
+extern const hr_device_ops hr__host_ops;
+
+/* Make a stream or an event without the probe seeing it. */
+hr_status hr__stream_new(hr_device *dev, int priority, const char *name,
+                         hr_stream **out);
+hr_status hr__event_new(hr_device *dev, hr_event **out);
+
+/* All that comes before the next launch of `s`, its own launches included. */
+static inline hr__clock hr__stream_clock(const hr_stream *s)
+{
+    hr__clock c = s->after;
+    hr__clock_join(&c, &s->dev->host);
+    c.at[s->id] = s->issued;
+    return c;
+}
+
+/* Wait until all streams are empty. Joins the host clock. */
+void hr__device_drain(hr_device *dev);
+
+/* Give `s` its lane of the device's timeline, or none. */
+hr_status hr__stream_attach(hr_stream *s);
+
+/* The mark under which the calling thread launches on `s`. */
+void hr__mark_fill(hr_stream *s, hr__launch *l);
+/* May the calling thread still launch into this node? */
+bool hr__mark_is_open(uint64_t node);
+
+/* For the close of what may be current. */
+void hr__current_forget_device(const hr_device *dev);
+void hr__current_forget_stream(const hr_stream *s);
+
+#endif

@@ -1,0 +1,129 @@
+/* The issuing side of a host stream: write entries into the ring, look at counters. The other
+ * side of the ring is host_worker.c. */
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "device/host/host_device.h"
+
+static hr__host_stream *host(hr_stream *s)
+{
+    return (hr__host_stream *)s;
+}
+
+/* Signals are for the caller's threads. */
+static int start_thread(hr__host_stream *h)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int rc = pthread_create(&h->thread, NULL, hr__host_worker, h);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return rc;
+}
+
+hr_status hr__host_stream_init(hr_stream *s)
+{
+    hr__host_stream *h = host(s);
+    hr__host_device *d = (hr__host_device *)s->dev;
+    h->queued = &d->lanes[s->id].queued;
+    h->done = &d->lanes[s->id].done;
+    h->head = h->done_seen = hr__counter_get(h->done);
+    h->team = d->team;
+    h->ring = aligned_alloc(64, HR__RING * sizeof *h->ring);
+    if (h->ring == NULL)
+        return hr_fail(HR_ERR_NOMEM, NULL, "no memory for the queue of stream '%s'",
+                       s->name);
+    int rc = start_thread(h);
+    if (rc) {
+        free(h->ring);
+        return hr_fail(HR_ERR_DEVICE, "thread", "no thread for stream '%s': %s",
+                       s->name, strerror(rc));
+    }
+    return HR_OK;
+}
+
+/* The next entry, once there is room. A full ring waits until half of it is free, so that
+ * the two sides do not wake each other for every entry. */
+static hr__entry *next_entry(hr__host_stream *h)
+{
+    if (h->head - h->done_seen == HR__RING) {
+        h->done_seen = hr__counter_get(h->done);
+        if (h->head - h->done_seen == HR__RING)
+            h->done_seen = hr__counter_wait(h->done, h->head - HR__RING / 2);
+    }
+    return &h->ring[h->head % HR__RING];
+}
+
+static void push(hr__host_stream *h)
+{
+    hr__counter_set(h->queued, ++h->head);
+}
+
+void hr__host_stream_fini(hr_stream *s)
+{
+    hr__host_stream *h = host(s);
+    next_entry(h)->kind = HR__STOP;
+    push(h);
+    pthread_join(h->thread, NULL);
+    free(h->ring);
+}
+
+void hr__host_launch(hr_stream *s, const hr__launch *l)
+{
+    hr__host_stream *h = host(s);
+    hr__entry *e = next_entry(h);
+    e->kind = HR__RUN;
+    e->name = l->name;
+    e->kernel = l->kernel;
+    e->mark = l->mark;
+    e->node = l->node;
+    if (l->arg_bytes)
+        memcpy(e->args, l->args, l->arg_bytes);
+    push(h);
+}
+
+void hr__host_stream_drain(hr_stream *s)
+{
+    hr__host_stream *h = host(s);
+    h->done_seen = hr__counter_wait(h->done, h->head);
+    if (h->open.node && !hr__mark_is_open(h->open.node))
+        hr__host_close_node(h);
+}
+
+bool hr__host_stream_idle(hr_stream *s)
+{
+    hr__host_stream *h = host(s);
+    return hr__counter_get(h->done) == h->head;
+}
+
+void hr__host_event_record(hr_event *e, hr_stream *s)
+{
+    hr__host_stream *h = host(s);
+    ((hr__host_event *)e)->point = (hr__host_wait){h->done, h->head};
+}
+
+/* What has been reached needs no entry: who looked here has seen it, and queues after. */
+void hr__host_event_wait(hr_event *e, hr_stream *s)
+{
+    hr__host_stream *h = host(s);
+    hr__host_wait point = ((hr__host_event *)e)->point;
+    if (point.counter == h->done || hr__counter_get(point.counter) >= point.value)
+        return;
+    hr__entry *entry = next_entry(h);
+    entry->kind = HR__WAIT;
+    entry->wait = point;
+    push(h);
+}
+
+void hr__host_event_drain(hr_event *e)
+{
+    hr__host_wait point = ((hr__host_event *)e)->point;
+    hr__counter_wait(point.counter, point.value);
+}
+
+bool hr__host_event_reached(hr_event *e)
+{
+    hr__host_wait point = ((hr__host_event *)e)->point;
+    return hr__counter_get(point.counter) >= point.value;
+}
