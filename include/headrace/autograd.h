@@ -36,7 +36,8 @@ HR_API HR_RESULT hr_status hr_tensor_share_graph(hr_tensor *t, hr_tensor *out);
 
 /* ---- functions ------------------------------------------------------------------------- */
 /* Gradients by input: `grad_in[i]` is NULL (none, or added to the leaf already) or one
- * reference for the engine. `grad_out[j]` is NULL where nothing reached output j. */
+ * reference for the engine. `grad_out[j]` is NULL where nothing reached output j; one at least
+ * is not: where no gradient arrives, backward is not called and none leaves. */
 typedef struct hr_function_class {
     const char *name;
     size_t ctx_bytes; /* zeroed, given by hr_function_ctx() */
@@ -46,7 +47,8 @@ typedef struct hr_function_class {
 } hr_function_class;
 
 /* Starts a function over `inputs` (entries may be NULL). *out is NULL, and HR_OK, where nothing
- * needs a gradient: grad mode off or no input that requires it. */
+ * needs a gradient: grad mode off or no input that requires it. Save, finish and abandon take
+ * a NULL function and do nothing. */
 HR_API HR_RESULT hr_status hr_function_create(const hr_function_class *cls,
                                               hr_tensor *const *inputs, int n,
                                               hr_function **out);
@@ -57,8 +59,10 @@ HR_API HR_RESULT hr_status hr_function_save(hr_function *fn, hr_tensor *t, int *
 HR_API hr_tensor *hr_function_saved(hr_function *fn, int slot); /* borrowed */
 HR_API bool hr_function_needs(const hr_function *fn, int input);
 HR_API hr_tensor *hr_function_input(const hr_function *fn,
-                                    int input); /* borrowed: for leaves */
-/* Ends it: the outputs require grad and point to the function. Takes `fn`, on failure too. */
+                                    int input); /* borrowed; NULL but for leaves that
+                                                   need a gradient */
+/* Ends it: the outputs (NULL and integer ones apart) require grad and point to the function.
+ * Takes `fn`, on failure too. */
 HR_API HR_RESULT hr_status hr_function_finish(hr_function *fn,
                                               hr_tensor *const *outputs, int n);
 /* Instead of finish, on an error path. NULL is fine. */
@@ -68,7 +72,8 @@ HR_API void hr_function_abandon(hr_function *fn);
 /* From `n` roots with their gradients (an entry NULL: ones, for one element only). What is saved
  * is released as it is used; a graph runs backward once ("spent" afterwards). The probe sees it.
  * Errors, by reason: "output_needs_no_grad" (root outside any graph), "grad_missing", "grad_shape",
- * "spent"; and what functions return. */
+ * "spent": these change nothing. What a function returns ends the pass: the graph is spent then,
+ * and leaves keep what they had got. */
 HR_API HR_RESULT hr_status hr_backward(hr_tensor *const *roots, hr_tensor *const *grads,
                                        int n);
 
@@ -85,9 +90,11 @@ typedef struct hr_wgrad_item {
 HR_API HR_RESULT hr_status hr_wgrad_queue_create(hr_wgrad_queue **out);
 HR_API void
 hr_wgrad_queue_destroy(hr_wgrad_queue *q); /* drops what was not run; NULL is fine */
-/* Each tensor is kept as an alias with a claim of its own. */
+/* Each tensor is kept as an alias with a claim of its own; a leaf that requires grad is kept
+ * itself (and claimed), so that the item finds its hr_grad_buffer(). */
 HR_API HR_RESULT hr_status hr_wgrad_push(hr_wgrad_queue *q, const hr_wgrad_item *item);
-/* On the current stream. ERR_STATE "wgrad_empty" if there is nothing to run. */
+/* All of it, on the current stream, in grad mode off. An item that fails ends it: its status is
+ * returned and the rest is dropped. ERR_STATE "wgrad_empty" if there is nothing to run. */
 HR_API HR_RESULT hr_status hr_wgrad_run(hr_wgrad_queue *q);
 HR_API int hr_wgrad_pending(const hr_wgrad_queue *q);
 HR_API void hr_wgrad_clear(hr_wgrad_queue *q);

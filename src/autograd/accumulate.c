@@ -1,0 +1,160 @@
+/* Sums of gradients; see accumulate.h. */
+#include "autograd/accumulate.h"
+#include "base/try.h"
+#include "tensor/tensor_impl.h"
+
+enum { TILE = 1 << 14 }; /* elements; the cut never changes a sum of two */
+
+struct add_args {
+    float *dst;
+    const float *a, *b;
+    int64_t n;
+};
+
+static hr_status add_tile(void *arg, int i)
+{
+    const struct add_args *p = arg;
+    int64_t from = (int64_t)i * TILE;
+    int64_t to = from + TILE < p->n ? from + TILE : p->n;
+    for (int64_t k = from; k < to; k++)
+        p->dst[k] = p->a[k] + p->b[k];
+    return HR_OK;
+}
+
+static hr_status add_kernel(const void *args, hr_team *team)
+{
+    struct add_args a = *(const struct add_args *)args;
+    if (a.n <= TILE)
+        return add_tile(&a, 0);
+    return hr_team_run(team, (int)((a.n + TILE - 1) / TILE), add_tile, &a);
+}
+
+static hr_status ones_kernel(const void *args, hr_team *team)
+{
+    const struct add_args *a = args;
+    for (int64_t k = 0; k < a->n; k++)
+        a->dst[k] = 1.0F;
+    return HR_OK;
+}
+
+static hr_status check_f32(const hr_tensor *g)
+{
+    HR_TRY(hr_tensor_check(g, "gradient"));
+    if (g->dtype != HR_F32)
+        return hr_fail(HR_ERR_UNSUPPORTED, "dtype",
+                       "gradients are f32 where the engine adds them, not %s",
+                       hr_dtype_name((hr_dtype)g->dtype));
+    return HR_OK;
+}
+
+/* dst = a + b, of one shape; `dst` may be one of them. */
+static hr_status add(hr_tensor *dst, hr_tensor *a, hr_tensor *b)
+{
+    hr_stream *s;
+    char sa[HR__SHAPE_TEXT], sb[HR__SHAPE_TEXT];
+    HR_TRY(check_f32(dst));
+    HR_TRY(check_f32(a));
+    HR_TRY(check_f32(b));
+    if (!hr_tensor_same_shape(a, b))
+        return hr_fail(HR_ERR_INVALID, "grad_shape", "sum of gradients %s and %s",
+                       hr__shape_text(a, sa), hr__shape_text(b, sb));
+    if (dst->count == 0)
+        return HR_OK;
+    HR_TRY(hr__current_stream("sum of gradients", &s));
+    struct add_args args = {hr_tensor_f32(dst), hr_tensor_f32(a), hr_tensor_f32(b),
+                            dst->count};
+    size_t bytes = hr_tensor_bytes(dst);
+    hr_operand ops[] = {{args.dst, bytes, HR_WRITE},
+                        {args.a, bytes, HR_READ},
+                        {args.b, bytes, HR_READ}};
+    return hr_launch(s, "grad.add", add_kernel, &args, sizeof args, ops, 3);
+}
+
+/* Whoever holds the one handle and the one claim may write the bytes, or keep them. */
+static bool sole_owner(const hr_tensor *g)
+{
+    return hr_tensor_refs(g) == 1 && !hr_tensor_dropped(g) &&
+           hr_storage_claims(g->storage) == 1 && !g->storage->wrapped &&
+           !g->storage->symmetric;
+}
+
+hr_status hr__grad_deposit(hr_tensor **slot, hr_tensor *g)
+{
+    hr_tensor *have = *slot, *sum = NULL;
+    hr_status st = HR_OK;
+    if (!have) {
+        *slot = g;
+        return HR_OK;
+    }
+    if (sole_owner(have)) {
+        st = add(have, have, g);
+        hr_tensor_release(g);
+        return st;
+    }
+    if (sole_owner(g)) {
+        st = add(g, have, g);
+        sum = g;
+    } else {
+        st = hr_tensor_create(HR_F32, g->ndim, g->shape, &sum);
+        if (st >= 0)
+            st = add(sum, have, g);
+        hr_tensor_release(g);
+    }
+    hr_tensor_release(have);
+    *slot = sum;
+    return st;
+}
+
+static hr_status copy_of(hr_tensor *g, hr_tensor **out)
+{
+    hr_stream *s;
+    HR_TRY(check_f32(g));
+    HR_TRY(hr__current_stream("gradient", &s));
+    HR_TRY(hr_tensor_create(HR_F32, g->ndim, g->shape, out));
+    if (g->count == 0)
+        return HR_OK;
+    hr_status st =
+        hr_copy(s, hr_tensor_data(*out), hr_tensor_data(g), hr_tensor_bytes(g));
+    if (st < 0) {
+        hr_tensor_release(*out);
+        *out = NULL;
+    }
+    return st;
+}
+
+hr_status hr__grad_accumulate(hr_tensor *leaf, hr_tensor *g)
+{
+    hr_status st = HR_OK;
+    hr_tensor *mine = NULL;
+    if (leaf->grad) {
+        st = add(leaf->grad, leaf->grad, g);
+    } else if (sole_owner(g)) {
+        leaf->grad = g;
+        return HR_OK;
+    } else {
+        st = copy_of(g, &mine);
+        leaf->grad = mine;
+    }
+    hr_tensor_release(g);
+    return st;
+}
+
+hr_status hr__grad_ones(const hr_tensor *root, hr_tensor **out)
+{
+    hr_stream *s;
+    if (root->dtype != HR_F32)
+        return hr_fail(
+            HR_ERR_UNSUPPORTED, "dtype",
+            "backward: root '%s' is %s; only for f32 can its gradient be left out",
+            root->name, hr_dtype_name((hr_dtype)root->dtype));
+    HR_TRY(hr__current_stream("gradient of one", &s));
+    HR_TRY(hr_tensor_create(HR_F32, root->ndim, root->shape, out));
+    struct add_args args = {.dst = hr_tensor_f32(*out), .n = (*out)->count};
+    hr_operand op = {args.dst, hr_tensor_bytes(*out), HR_WRITE};
+    hr_status st = hr_launch(s, "grad.one", ones_kernel, &args, sizeof args, &op, 1);
+    if (st < 0) {
+        hr_tensor_release(*out);
+        *out = NULL;
+    }
+    return st;
+}
