@@ -70,6 +70,15 @@ HR_API const char *hr_status_text(hr_status st); /* the sentence of the list abo
 HR_API hr_status hr_fail(hr_status st, const char *reason, const char *fmt, ...)
     HR_PRINTF(3, 4);
 
+/* So that compilers and analysers see what hr_fail() returns, and do not follow paths on which a
+ * failure was none. */
+static inline hr_status hr__given(hr_status st, hr_status returned)
+{
+    (void)returned;
+    return st;
+}
+#define hr_fail(st, ...) hr__given((st), hr_fail((st), __VA_ARGS__))
+
 /* The sentence and the tag of this thread's last failure; "" if there was none. Valid until
  * the thread's next failure. */
 HR_API const char *hr_last_error(void);

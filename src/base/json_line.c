@@ -120,8 +120,9 @@ void hr_json_int(hr_json *j, const char *key, long long value)
 void hr_json_real(hr_json *j, const char *key, double value)
 {
     char text[HR__JSON_REAL_BYTES];
+    size_t n = hr__json_real(text, value);
     put_key(j, key);
-    put(j, text, hr__json_real(text, value));
+    put(j, text, n);
 }
 
 void hr_json_bool(hr_json *j, const char *key, bool value)

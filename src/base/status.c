@@ -42,7 +42,7 @@ const char *hr_status_text(hr_status st)
     return "unknown status";
 }
 
-hr_status hr_fail(hr_status st, const char *reason, const char *fmt, ...)
+hr_status(hr_fail)(hr_status st, const char *reason, const char *fmt, ...)
 {
     /* Formatted aside: an argument may be hr_last_error() itself. */
     char sentence[ERROR_BYTES];
