@@ -11,7 +11,7 @@
 size_t hr__json_real(char out[HR__JSON_REAL_BYTES], double value)
 {
     if (!isfinite(value)) {
-        strcpy(out, "null");
+        memcpy(out, "null", 5);
         return 4;
     }
     char text[HR__JSON_REAL_BYTES];
@@ -106,20 +106,24 @@ static void put_key(hr_json *j, const char *key)
 
 void hr_json_begin(hr_json *j, char *buf, size_t cap)
 {
-    *j = (hr_json){.buf = buf, .cap = cap, .overflow = cap == 0};
+    j->buf = buf;
+    j->cap = cap;
+    j->len = 0;
+    j->overflow = cap == 0;
     put(j, "{", 1);
 }
 
 void hr_json_int(hr_json *j, const char *key, long long value)
 {
     char text[32];
+    int n = snprintf(text, sizeof text, "%lld", value);
     put_key(j, key);
-    put(j, text, (size_t)snprintf(text, sizeof text, "%lld", value));
+    put(j, text, (size_t)n);
 }
 
 void hr_json_real(hr_json *j, const char *key, double value)
 {
-    char text[HR__JSON_REAL_BYTES];
+    char text[HR__JSON_REAL_BYTES] = "";
     size_t n = hr__json_real(text, value);
     put_key(j, key);
     put(j, text, n);

@@ -51,7 +51,7 @@ hr_status(hr_fail)(hr_status st, const char *reason, const char *fmt, ...)
     int n = vsnprintf(sentence, sizeof sentence, fmt, args);
     va_end(args);
     if (n < 0)
-        strcpy(sentence, hr_status_text(st));
+        snprintf(sentence, sizeof sentence, "%s", hr_status_text(st));
     else if ((size_t)n >= sizeof sentence)
         memcpy(sentence + sizeof sentence - 4, "...", 4);
     memcpy(last_error, sentence, sizeof last_error);
