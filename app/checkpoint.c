@@ -1,0 +1,227 @@
+/* Checkpoints: which file, what its metadata says, which former ones stay. The format is that of
+ * safetensors.h. */
+#include "checkpoint.h"
+#include "app_try.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define FILE_NAME "model.safetensors"
+#define FORMAT    "headrace-1"
+
+/* The fields of a shape, with the options that set them. */
+static const struct field {
+    const char *name;
+    size_t offset;
+    int least;
+} fields[] = {
+    {"layers", offsetof(model_shape, layers), 1},
+    {"width", offsetof(model_shape, width), 1},
+    {"heads", offsetof(model_shape, heads), 1},
+    {"experts", offsetof(model_shape, experts), 1},
+    {"top-k", offsetof(model_shape, top_k), 1},
+    {"expert-width", offsetof(model_shape, expert_width), 1},
+    {"dense-layers", offsetof(model_shape, dense_layers), 0},
+    {"dense-width", offsetof(model_shape, dense_width), 1},
+    {"shared-width", offsetof(model_shape, shared_width), 0},
+    {"seq", offsetof(model_shape, seq), 1},
+    {"tie-embeddings", offsetof(model_shape, tie_embeddings), 0},
+};
+enum { FIELDS = sizeof fields / sizeof fields[0], PATH_ROOM = OPTION_PATH + 64 };
+
+static int field_of(const model_shape *m, int i)
+{
+    return *(const int *)((const char *)m + fields[i].offset);
+}
+
+hr_status hr_app_make_folders(const char *path)
+{
+    char *copy = strdup(path);
+    if (!copy)
+        return hr_fail(HR_ERR_NOMEM, NULL, "no memory to make folder '%s'", path);
+    int cause = 0;
+    for (char *p = copy; *p && !cause; p++) {
+        p += strspn(p, "/");
+        p += strcspn(p, "/");
+        char end = *p;
+        *p = '\0';
+        if (mkdir(copy, 0777) != 0 && errno != EEXIST)
+            cause = errno;
+        *p = end;
+        if (!end)
+            break;
+    }
+    free(copy);
+    struct stat info;
+    if (!cause && stat(path, &info) != 0)
+        cause = errno;
+    else if (!cause && !S_ISDIR(info.st_mode))
+        cause = ENOTDIR;
+    return cause ? hr_fail(HR_ERR_IO, "folder", "cannot make folder '%s': %s", path,
+                           strerrordesc_np(cause))
+                 : HR_OK;
+}
+
+/* ---- former checkpoints -------------------------------------------------------------------- */
+/* The step in "model-step-00000100.safetensors", -1 for any other name. */
+static int64_t step_in_name(const char *name)
+{
+    long long step = -1;
+    int end = 0;
+    if (sscanf(name, "model-step-%lld.safetensors%n", &step, &end) == 1 && end > 0 &&
+        !name[end])
+        return step;
+    return -1;
+}
+
+/* Removes the oldest until at most `stay` are left. */
+static hr_status prune(const char *folder, int stay)
+{
+    for (;;) {
+        int n = 0;
+        int64_t oldest = -1;
+        char name[256] = "";
+        DIR *dir = opendir(folder);
+        if (!dir)
+            return hr_fail(HR_ERR_IO, "folder", "cannot read '%s': %s", folder,
+                           strerrordesc_np(errno));
+        for (const struct dirent *e; (e = readdir(dir)) != NULL;) {
+            int64_t step = step_in_name(e->d_name);
+            n += step >= 0;
+            if (step >= 0 && (oldest < 0 || step < oldest)) {
+                oldest = step;
+                snprintf(name, sizeof name, "%s", e->d_name);
+            }
+        }
+        closedir(dir);
+        if (n <= stay)
+            return HR_OK;
+        char path[PATH_ROOM + 256];
+        snprintf(path, sizeof path, "%s/%s", folder, name);
+        if (unlink(path) != 0)
+            return hr_fail(HR_ERR_IO, "file", "cannot remove '%s': %s", path,
+                           strerrordesc_np(errno));
+    }
+}
+
+/* Gives the checkpoint that is about to be replaced a second name, with its step. A file that is there
+ * but no checkpoint is not kept. */
+static hr_status keep_former(const char *folder, const char *file)
+{
+    checkpoint_info info;
+    safetensors *former = NULL;
+    char name[PATH_ROOM + 64];
+    if (access(file, F_OK) != 0 || hr_app_checkpoint_open(file, &info, &former) < 0)
+        return HR_OK;
+    hr_app_safetensors_close(former);
+    snprintf(name, sizeof name, "%s/model-step-%08lld.safetensors", folder,
+             (long long)info.step);
+    if (link(file, name) != 0 && errno != EEXIST)
+        return hr_fail(HR_ERR_IO, "file", "cannot keep '%s' as '%s': %s", file, name,
+                       strerrordesc_np(errno));
+    return HR_OK;
+}
+
+/* ---- writing ------------------------------------------------------------------------------- */
+hr_status hr_app_checkpoint_write(const char *out, const checkpoint_info *info,
+                                  int keep, const st_tensor *tensors, int n)
+{
+    char folder[PATH_ROOM], file[PATH_ROOM + 32];
+    char text[FIELDS + 2][24];
+    st_meta meta[FIELDS + 4] = {{"format", "pt"}, {"headrace.format", FORMAT}};
+    int m = 2;
+    snprintf(folder, sizeof folder, "%s/checkpoint", out);
+    snprintf(file, sizeof file, "%s/" FILE_NAME, folder);
+    for (int i = 0; i < FIELDS; i++) {
+        snprintf(text[i], sizeof text[i], "%d", field_of(&info->model, i));
+        meta[m++] = (st_meta){fields[i].name, text[i]};
+    }
+    snprintf(text[FIELDS], sizeof text[0], "%lld", (long long)info->step);
+    snprintf(text[FIELDS + 1], sizeof text[0], "%lld", (long long)info->seed);
+    meta[m++] = (st_meta){"step", text[FIELDS]};
+    meta[m++] = (st_meta){"seed", text[FIELDS + 1]};
+    APP_TRY(hr_app_make_folders(folder));
+    if (keep > 1)
+        APP_TRY(keep_former(folder, file));
+    APP_TRY(hr_app_safetensors_write(file, tensors, n, meta, m));
+    return prune(folder, keep - 1);
+}
+
+/* ---- reading ------------------------------------------------------------------------------- */
+static hr_status read_number(const safetensors *f, const char *path, const char *key,
+                             int64_t least, int64_t most, int64_t *out)
+{
+    const char *text = hr_app_safetensors_meta(f, key);
+    char *end = NULL;
+    errno = 0;
+    long long v = text ? strtoll(text, &end, 10) : 0;
+    if (!text || end == text || *end || errno || v < least || v > most)
+        return hr_fail(HR_ERR_PARSE, "checkpoint_meta",
+                       "'%s' is no checkpoint: its metadata gives '%.40s' as %s", path,
+                       text ? text : "nothing", key);
+    *out = v;
+    return HR_OK;
+}
+
+static hr_status read_info(const safetensors *f, const char *path,
+                           checkpoint_info *info)
+{
+    const char *format = hr_app_safetensors_meta(f, "headrace.format");
+    if (!format || strcmp(format, FORMAT) != 0 ||
+        !hr_app_safetensors_meta(f, "headrace.checksum"))
+        return hr_fail(
+            HR_ERR_PARSE, "checkpoint_meta",
+            "'%s' is no checkpoint of this program: its format is '%.40s', not "
+            "'" FORMAT "' with a checksum",
+            path, format ? format : "not named");
+    for (int i = 0; i < FIELDS; i++) {
+        int64_t v = 0;
+        APP_TRY(read_number(f, path, fields[i].name, fields[i].least, 1 << 24, &v));
+        *(int *)((char *)&info->model + fields[i].offset) = (int)v;
+    }
+    APP_TRY(read_number(f, path, "step", 0, INT64_MAX, &info->step));
+    return read_number(f, path, "seed", 0, INT64_MAX, &info->seed);
+}
+
+/* The file that `path` means: itself, in it, or in the folder `checkpoint` in it. */
+static void find_file(const char *path, char *file, size_t room)
+{
+    struct stat info;
+    snprintf(file, room, "%s", path);
+    if (stat(path, &info) != 0 || !S_ISDIR(info.st_mode))
+        return;
+    snprintf(file, room, "%s/" FILE_NAME, path);
+    if (access(file, F_OK) != 0)
+        snprintf(file, room, "%s/checkpoint/" FILE_NAME, path);
+}
+
+hr_status hr_app_checkpoint_open(const char *path, checkpoint_info *info,
+                                 safetensors **file)
+{
+    char where[PATH_ROOM + 32];
+    *info = (checkpoint_info){0};
+    *file = NULL;
+    find_file(path, where, sizeof where);
+    APP_TRY(hr_app_safetensors_open(where, file));
+    hr_status st = read_info(*file, where, info);
+    if (st < 0) {
+        hr_app_safetensors_close(*file);
+        *file = NULL;
+    }
+    return st;
+}
+
+hr_status hr_app_checkpoint_check(const char *path, const model_shape *have,
+                                  const model_shape *want)
+{
+    for (int i = 0; i < FIELDS; i++)
+        if (field_of(have, i) != field_of(want, i))
+            return hr_fail(HR_ERR_MISMATCH, "checkpoint_shape",
+                           "the checkpoint of '%s' has --%s %d, but this run %d", path,
+                           fields[i].name, field_of(have, i), field_of(want, i));
+    return HR_OK;
+}

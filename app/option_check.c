@@ -1,0 +1,120 @@
+/* Options that are valid alone and not together. */
+#include "option_check.h"
+#include "app_try.h"
+
+static bool is_given(option_set given, const char *name)
+{
+    return given >> hr_app_option_find(&hr_app_train_table, name) & 1;
+}
+
+static int nearest_multiple(int value, int of)
+{
+    int below = value / of * of;
+    return below == 0 || value - below > below + of - value ? below + of : below;
+}
+
+static hr_status check_shape(const model_shape *m)
+{
+    if (m->width % (2 * m->heads) != 0)
+        return hr_fail(HR_ERR_INVALID, "width_heads",
+                       "--width %d does not give each of --heads %d an even share; the "
+                       "nearest width that does is %d",
+                       m->width, m->heads, nearest_multiple(m->width, 2 * m->heads));
+    if (m->top_k > m->experts)
+        return hr_fail(
+            HR_ERR_INVALID, "top_k",
+            "--top-k %d is above --experts %d; the nearest valid value is %d", m->top_k,
+            m->experts, m->experts);
+    if (m->dense_layers > m->layers)
+        return hr_fail(
+            HR_ERR_INVALID, "dense_layers",
+            "--dense-layers %d is above --layers %d; the nearest valid value "
+            "is %d",
+            m->dense_layers, m->layers, m->layers);
+    return HR_OK;
+}
+
+static hr_status check_ranks(train_options *o)
+{
+    if (o->model.experts % o->ep != 0)
+        return hr_fail(
+            HR_ERR_INVALID, "experts_split",
+            "--experts %d cannot be divided among --ep %d ranks; the nearest "
+            "number that can is %d",
+            o->model.experts, o->ep, nearest_multiple(o->model.experts, o->ep));
+    if (o->dp == 0)
+        o->dp = o->ep;
+    if (o->dp % o->ep != 0)
+        return hr_fail(
+            HR_ERR_INVALID, "dp_ep",
+            "--dp %d is not a multiple of --ep %d; the nearest valid value is %d",
+            o->dp, o->ep, nearest_multiple(o->dp, o->ep));
+    if (o->dp != o->ep)
+        return hr_fail(HR_ERR_UNSUPPORTED, "dp_ep",
+                       "--dp %d with --ep %d: this build does not have replicated "
+                       "experts; the one valid value is %d",
+                       o->dp, o->ep, o->ep);
+    return HR_OK;
+}
+
+static hr_status check_batch(train_options *o, option_set given)
+{
+    int64_t one = (int64_t)o->micro_batch_size * o->dp;
+    if (is_given(given, "global-batch-size") && o->global_batch_size == 0)
+        return hr_fail(HR_ERR_INVALID, "global_batch",
+                       "--global-batch-size 0: the nearest valid value is %lld",
+                       (long long)one);
+    if (o->global_batch_size > 0 && !is_given(given, "microbatches")) {
+        if (o->global_batch_size % one != 0)
+            return hr_fail(HR_ERR_INVALID, "global_batch",
+                           "--global-batch-size %d is not a multiple of %lld (--micro-"
+                           "batch-size %d x --dp %d); the nearest valid value is %d",
+                           o->global_batch_size, (long long)one, o->micro_batch_size,
+                           o->dp, nearest_multiple(o->global_batch_size, (int)one));
+        o->microbatches = o->global_batch_size / (int)one;
+    }
+    int64_t all = one * o->microbatches;
+    if (o->global_batch_size > 0 && o->global_batch_size != all)
+        return hr_fail(HR_ERR_INVALID, "global_batch",
+                       "--global-batch-size %d, but --microbatches %d x --micro-batch-"
+                       "size %d x --dp %d is %lld",
+                       o->global_batch_size, o->microbatches, o->micro_batch_size,
+                       o->dp, (long long)all);
+    if (all > INT32_MAX / o->model.seq)
+        return hr_fail(HR_ERR_INVALID, "global_batch",
+                       "a step of %lld sequences of --seq %d bytes is too large; the "
+                       "nearest valid number of sequences is %d",
+                       (long long)all, o->model.seq, INT32_MAX / o->model.seq);
+    o->global_batch_size = (int)all;
+    return HR_OK;
+}
+
+static hr_status check_rate(train_options *o, option_set given)
+{
+    if (!is_given(given, "min-lr"))
+        o->min_lr = o->lr / 10;
+    if (o->min_lr > o->lr)
+        return hr_fail(HR_ERR_INVALID, "min_lr",
+                       "--min-lr %g is above --lr %g; the nearest valid value is %g",
+                       o->min_lr, o->lr, o->lr);
+    if (!is_given(given, "warmup") && o->warmup > o->steps / 10)
+        o->warmup = (int)(o->steps / 10);
+    if (o->warmup > o->steps)
+        return hr_fail(
+            HR_ERR_INVALID, "warmup",
+            "--warmup %d is above --steps %lld; the nearest valid value is %lld",
+            o->warmup, (long long)o->steps, (long long)o->steps);
+    return HR_OK;
+}
+
+hr_status hr_app_check_train(train_options *o, option_set given)
+{
+    APP_TRY(check_shape(&o->model));
+    APP_TRY(check_ranks(o));
+    APP_TRY(check_batch(o, given));
+    APP_TRY(check_rate(o, given));
+    if (!o->data[0] || !o->out[0])
+        return hr_fail(HR_ERR_INVALID, "option_value", "--%s is empty; it wants a path",
+                       o->data[0] ? "out" : "data");
+    return HR_OK;
+}

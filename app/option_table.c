@@ -1,0 +1,169 @@
+/* Every option of every sub-command, with its default, range and help: the one place to change a
+ * default. Reading order: train, sample, info. */
+#include "option_spec.h"
+#include "options.h"
+
+static const char *const off_on[] = {"off", "on", NULL};
+static const char *const loss_modes[] = {"sum", "mean_microbatch", "mean_token", NULL};
+
+#define LARGE 1000000000.0 /* what an int holds, and nobody wants more of */
+
+#define HEADING(text)                                                                  \
+    {                                                                                  \
+        .name = (text), .kind = OPTION_HEADING                                         \
+    }
+#define AT(type, field)                                                                \
+    .offset = offsetof(type, field), .room = sizeof(((type *)NULL)->field)
+
+/* Short names for the columns, so that a row is an option. */
+#define TRAIN(field) AT(train_options, field)
+#define INT(label, field, lo, hi, value)                                               \
+    .name = (label), .kind = OPTION_INT, .min = (lo), .max = (hi),                     \
+    .fallback = (value), .arg = "N", TRAIN(field)
+#define INT64(label, field, lo, hi, value)                                             \
+    .name = (label), .kind = OPTION_INT64, .min = (lo), .max = (hi),                   \
+    .fallback = (value), .arg = "N", TRAIN(field)
+#define REAL(label, field, lo, hi, value)                                              \
+    .name = (label), .kind = OPTION_REAL, .min = (lo), .max = (hi),                    \
+    .fallback = (value), .arg = "X", TRAIN(field)
+#define CHOICE(label, field, list, value)                                              \
+    .name = (label), .kind = OPTION_CHOICE, .words = (list), .fallback = (value),      \
+    TRAIN(field)
+#define FLAG(label, field)                                                             \
+    .name = (label), .kind = OPTION_FLAG, .fallback = "off", TRAIN(field)
+#define TEXT(label, field, word, value)                                                \
+    .name = (label), .kind = OPTION_TEXT, .arg = (word), .fallback = (value),          \
+    TRAIN(field)
+
+static const option_spec train_spec[] = {
+    HEADING("Run"),
+    {TEXT("data", data, "PATH", "/usr/include"), .help = "file or folder of text"},
+    {TEXT("out", out, "DIR", "build/demo"), .help = "folder for all that is written"},
+    {TEXT("config", config, "FILE", ""),
+     .help = "options from a JSON object; the command line wins"},
+    {INT64("steps", steps, 1, LARGE, "300"), .help = "optimiser steps"},
+    {INT64("seed", seed, 0, 9007199254740992.0, "1"),
+     .help = "of weights and order of data"},
+    {REAL("time-limit", time_limit_s, 0, LARGE, "0"),
+     .help = "seconds of training after which to stop; 0: none"},
+    {FLAG("check", check),
+     .help = "check options and data, say what would run, and stop"},
+    HEADING("Model"),
+    {INT("layers", model.layers, 1, 1024, "4"), .help = "layers, dense ones included"},
+    {INT("width", model.width, 2, 65536, "128"), .help = "channels of a token"},
+    {INT("heads", model.heads, 1, 1024, "4"),
+     .help = "attention heads; an even share of the width each"},
+    {INT("experts", model.experts, 1, 4096, "8"),
+     .help = "experts of a layer, over all ranks"},
+    {INT("top-k", model.top_k, 1, 64, "2"), .help = "experts that a token visits"},
+    {INT("expert-width", model.expert_width, 1, 262144, "128"),
+     .help = "hidden channels of an expert"},
+    {INT("dense-layers", model.dense_layers, 0, 1024, "1"),
+     .help = "leading layers without experts"},
+    {INT("dense-width", model.dense_width, 1, 262144, "384"),
+     .help = "hidden channels of a dense layer"},
+    {INT("shared-width", model.shared_width, 0, 262144, "0"),
+     .help = "hidden channels of the shared expert; 0: none"},
+    {INT("seq", model.seq, 1, 1048576, "64"), .help = "bytes in a sequence"},
+    {CHOICE("tie-embeddings", model.tie_embeddings, off_on, "off"),
+     .help = "one matrix for input and output"},
+    HEADING("Ranks and batch"),
+    {INT("ep", ep, 1, 256, "2"), .help = "expert-parallel ranks (threads)"},
+    {INT("dp", dp, 0, 256, "0"), .shown = "as --ep", .help = "data-parallel ranks"},
+    {INT("microbatches", microbatches, 1, 1048576, "8"),
+     .help = "microbatches of a step"},
+    {INT("micro-batch-size", micro_batch_size, 1, 65536, "1"),
+     .help = "sequences in one, on each rank"},
+    {INT("global-batch-size", global_batch_size, 0, LARGE, "0"),
+     .shown = "microbatches x micro-batch-size x dp",
+     .help = "sequences of a step, over all ranks"},
+    {INT("cores", cores, 0, 4096, "0"), .shown = "all that the process may use",
+     .help = "processor cores, over all ranks"},
+    {TEXT("device", device, "NAME", "host"), .help = "where kernels run",
+     .missing = "any other device"},
+    HEADING("Schedule"),
+    {CHOICE("overlap", overlap, off_on, "on"),
+     .help = "hide all-to-all behind another microbatch"},
+    {CHOICE("delay-wgrad", delay_wgrad, off_on, "on"),
+     .help = "weight gradients after the transfers they would hold up"},
+    {REAL("link-gbps", link_gbps, 0, 1e6, "0.25"),
+     .help = "imitated link, Gbit/s each way a rank; 0: not limited"},
+    {REAL("link-us", link_us, 0, 1e7, "20"),
+     .help = "imitated latency of a transfer, microseconds"},
+    {REAL("timeout", timeout_s, 0.001, 1e6, "300"),
+     .help = "seconds that ranks wait for each other"},
+    {INT("pp", pp, 1, 1, "1"), .help = "pipeline stages", .missing = "pipeline stages"},
+    {INT("vp", vp, 1, 1, "1"), .help = "model chunks of a stage",
+     .missing = "several chunks a stage"},
+    {TEXT("schedule", schedule, "NAME", "combined"),
+     .help = "order of forwards and backwards", .missing = "other schedules"},
+    {TEXT("layout", layout, "TEXT", "-"), .help = "which layers lie where",
+     .missing = "layouts"},
+    {TEXT("dispatcher", dispatcher, "NAME", "alltoall"), .help = "how tokens travel",
+     .missing = "the symmetric dispatcher"},
+    {TEXT("mtp", mtp, "N", "off"), .help = "multi-token prediction",
+     .missing = "multi-token prediction"},
+    {TEXT("profile", profile, "FILE", "off"), .help = "measured costs of nodes",
+     .missing = "profiles"},
+    HEADING("Optimiser"),
+    {REAL("lr", lr, 1e-9, 10, "3e-3"), .help = "highest learning rate"},
+    {REAL("min-lr", min_lr, 0, 10, "0"), .shown = "a tenth of --lr",
+     .help = "learning rate at the end of the cosine"},
+    {INT("warmup", warmup, 0, LARGE, "20"), .shown = "20, or a tenth of --steps",
+     .help = "steps of linear warm-up"},
+    {REAL("weight-decay", weight_decay, 0, 100, "0.1"),
+     .help = "decoupled, of matrices"},
+    {REAL("clip", clip, 0, LARGE, "1"), .help = "largest global norm; 0: no limit"},
+    {REAL("aux-coef", aux_coef, 0, 1000, "0.01"),
+     .help = "weight of the load-balance loss"},
+    {CHOICE("loss-scale-mode", loss_scale, loss_modes, "mean_microbatch"),
+     .help = "what the loss is divided by"},
+    HEADING("Evaluation and checkpoints"),
+    {INT("eval-every", eval_every, 0, LARGE, "50"),
+     .help = "steps between validations; 0: only at the end"},
+    {INT("eval-batches", eval_batches, 1, 65536, "16"),
+     .help = "microbatches of a validation"},
+    {INT("checkpoint-every", checkpoint_every, 0, LARGE, "100"),
+     .help = "steps between checkpoints; 0: only at the end"},
+    {INT("keep", keep, 1, 1000, "1"), .help = "checkpoints to keep"},
+    {FLAG("resume", resume), .help = "go on from the checkpoint in --out"},
+};
+
+#undef TRAIN
+#define TRAIN(field) AT(sample_options, field)
+
+static const option_spec sample_spec[] = {
+    HEADING("Sample"),
+    {TEXT("checkpoint", checkpoint, "PATH", "build/demo"),
+     .help = "file, its folder, or what --out of train named"},
+    {TEXT("prompt", prompt, "TEXT", "#include <"), .help = "text to go on from"},
+    {INT("length", length, 1, 1000000, "600"), .help = "bytes to generate"},
+    {REAL("temperature", temperature, 0, 100, "0.7"),
+     .help = "0: always the likeliest byte"},
+    {INT("top-k", top_k, 0, 256, "0"),
+     .help = "likeliest bytes to choose among; 0: all"},
+    {INT64("seed", seed, 0, 9007199254740992.0, "1"), .help = "of the choice"},
+    {TEXT("out", out, "FILE", ""), .help = "write there, not to standard output"},
+    {TEXT("config", config, "FILE", ""),
+     .help = "options from a JSON object; the command line wins"},
+};
+
+static const option_spec info_spec[] = {
+    {.name = "json",
+     .kind = OPTION_FLAG,
+     .fallback = "off",
+     AT(info_options, json),
+     .help = "one JSON object instead of text"},
+};
+
+#define COUNT(array) (int)(sizeof(array) / sizeof((array)[0]))
+_Static_assert(COUNT(train_spec) <= 64, "an option_set has 64 bits");
+
+const option_table hr_app_train_table = {
+    "train", "Train a byte-level mixture-of-experts GPT over several ranks.",
+    train_spec, COUNT(train_spec)};
+const option_table hr_app_sample_table = {
+    "sample", "Generate text with the model of a checkpoint.", sample_spec,
+    COUNT(sample_spec)};
+const option_table hr_app_info_table = {
+    "info", "What this build and this machine offer.", info_spec, COUNT(info_spec)};
