@@ -1,17 +1,11 @@
 /* params.c: see params.h. */
 #include "params.h"
+#include "app_try.h"
 #include "counter.h"
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define TRY(expr)                                                                        \
-    do {                                                                                 \
-        hr_status st_ = (expr);                                                          \
-        if (st_ < 0)                                                                     \
-            return st_;                                                                  \
-    } while (0)
 
 int64_t hr_app_param_count(const hr_app_param *p)
 {
@@ -21,8 +15,9 @@ int64_t hr_app_param_count(const hr_app_param *p)
     return n;
 }
 
-int hr_app_params_add(hr_app_params *p, hr_app_region region, int expert_rank, float std,
-                      int ndim, const int64_t *shape, const char *name_fmt, ...)
+int hr_app_params_add(hr_app_params *p, hr_app_region region, int expert_rank,
+                      float std, int ndim, const int64_t *shape, const char *name_fmt,
+                      ...)
 {
     if (p->n == p->cap) {
         int cap = p->cap ? 2 * p->cap : 32;
@@ -59,39 +54,45 @@ static void start_values(const hr_app_param *q, uint64_t seed, float *out)
     uint64_t key = name_key(seed, q->name);
     int64_t n = hr_app_param_count(q);
     for (int64_t i = 0; i < n; i++)
-        out[i] = q->std > 0 ? q->std * hr_app_normal(key, (uint64_t)(q->first + i)) : 1.0f;
+        out[i] =
+            q->std > 0 ? q->std * hr_app_normal(key, (uint64_t)(q->first + i)) : 1.0f;
 }
 
 /* A tensor over elements of `flat`, with a claim of its own. */
 static hr_status part(hr_tensor *flat, const hr_app_param *q, hr_tensor **out)
 {
-    return hr_tensor_over(hr_tensor_storage(flat), (size_t)q->offset * sizeof(float), HR_F32,
-                          q->ndim, q->shape, out);
+    return hr_tensor_over(hr_tensor_storage(flat), (size_t)q->offset * sizeof(float),
+                          HR_F32, q->ndim, q->shape, out);
 }
 
 static hr_status build_leaf(hr_app_params *p, hr_app_param *q, int train)
 {
-    TRY(part(p->w[q->region], q, &q->w));
+    APP_TRY(part(p->w[q->region], q, &q->w));
     hr_tensor_set_name(q->w, q->name);
     if (!train)
         return HR_OK;
-    TRY(hr_tensor_set_requires_grad(q->w, true));
+    APP_TRY(hr_tensor_set_requires_grad(q->w, true));
     hr_tensor *g;
-    TRY(part(p->g[q->region], q, &g));
+    APP_TRY(part(p->g[q->region], q, &g));
     hr_status st = hr_tensor_set_grad(q->w, g);
     hr_tensor_release(g);
     return st;
 }
 
-static hr_status build_region(hr_app_params *p, hr_app_region r, uint64_t seed, int train)
+static hr_status build_region(hr_app_params *p, hr_app_region r, uint64_t seed,
+                              int train)
 {
     int64_t n = p->count[r];
-    TRY(hr_tensor_zeros(HR_F32, 1, &n, &p->w[r]));
+    APP_TRY(hr_tensor_zeros(HR_F32, 1, &n, &p->w[r]));
     for (int k = 0; k < 3 && train; k++)
-        TRY(hr_tensor_zeros(HR_F32, 1, &n, k == 0 ? &p->g[r] : k == 1 ? &p->m[r] : &p->v[r]));
+        APP_TRY(hr_tensor_zeros(HR_F32, 1, &n,
+                                k == 0   ? &p->g[r]
+                                : k == 1 ? &p->m[r]
+                                         : &p->v[r]));
     float *host = calloc((size_t)n + 1, sizeof *host);
     if (!host)
-        return hr_fail(HR_ERR_NOMEM, NULL, "no memory for %lld parameters", (long long)n);
+        return hr_fail(HR_ERR_NOMEM, NULL, "no memory for %lld parameters",
+                       (long long)n);
     for (int i = 0; i < p->n; i++)
         if (p->list[i].region == r)
             start_values(&p->list[i], seed, host + p->list[i].offset);
@@ -103,9 +104,9 @@ static hr_status build_region(hr_app_params *p, hr_app_region r, uint64_t seed, 
 hr_status hr_app_params_build(hr_app_params *p, uint64_t seed, int train)
 {
     for (int r = 0; r < REGIONS; r++)
-        TRY(build_region(p, (hr_app_region)r, seed, train));
+        APP_TRY(build_region(p, (hr_app_region)r, seed, train));
     for (int i = 0; i < p->n; i++)
-        TRY(build_leaf(p, &p->list[i], train));
+        APP_TRY(build_leaf(p, &p->list[i], train));
     return hr_stream_synchronize(hr_stream_current());
 }
 
@@ -113,8 +114,8 @@ hr_status hr_app_params_zero_grad(hr_app_params *p)
 {
     for (int r = 0; r < REGIONS; r++)
         if (p->count[r])
-            TRY(hr_fill(hr_stream_current(), hr_tensor_data(p->g[r]), 0,
-                        hr_tensor_bytes(p->g[r])));
+            APP_TRY(hr_fill(hr_stream_current(), hr_tensor_data(p->g[r]), 0,
+                            hr_tensor_bytes(p->g[r])));
     return HR_OK;
 }
 

@@ -1,0 +1,81 @@
+/* train.h: what the files of the trainer share.
+ *
+ *     trainer.c       the run: data, job, pictures, sample
+ *     train_rank.c    one rank: streams, groups, model, and the loop over steps
+ *     train_step.c    one step: forward and backward, reduction, norm, update
+ *     train_eval.c    validation loss
+ *     train_save.c    checkpoints, both ways
+ *     train_report.c  metrics, progress, loss curve (rank 0)
+ */
+#ifndef HR_APP_TRAIN_H
+#define HR_APP_TRAIN_H
+#include "app_try.h"
+#include "data.h"
+#include "model.h"
+#include "safetensors.h"
+
+typedef struct train_report train_report;
+
+/* One a run; ranks only read it, but for the report, which is rank 0's. */
+typedef struct train_job {
+    const train_options *opts;
+    data_set *data;
+    hr_timeline *timeline; /* lanes of all ranks */
+    safetensors *resumed;  /* NULL: from the start */
+    int64_t first_step;    /* steps done before this run */
+    int64_t begin_ns;
+    train_report *report;
+    double train_loss, val_loss, comm_hidden,
+        tokens_per_s; /* of the end; rank 0 writes */
+    int64_t steps_done;
+} train_job;
+
+typedef struct train_rank {
+    train_job *job;
+    hr_group *world, *tokens, *counts, *grads; /* grads: dp, for gradients and sums */
+    hr_stream *compute, *comm,
+        *counts_stream; /* comm is compute where nothing overlaps */
+    hr_event *fence;
+    hr_app_model *model;
+    int batches;                /* microbatches that fit the tensors below */
+    hr_tensor *batch;           /* int32 [batches][2][N] */
+    hr_tensor **ids, **targets; /* [batches], parts of it */
+    hr_tensor *tally; /* f32 [batches + 2]: losses, load-balance loss, wish to stop */
+    hr_tensor *norms; /* doubles: squares by region, then those of experts by rank */
+    int64_t tokens_per_microbatch;
+    int64_t updates; /* of the parameters so far: steps that were not skipped */
+} train_rank;
+
+/* What one step came to, alike on all ranks. */
+typedef struct train_result {
+    double loss, aux_loss, grad_norm; /* nats a token; as it weighs; before clipping */
+    double lr;
+    bool skipped, stop;
+} train_result;
+
+hr_status hr_app_rank_main(hr_group *world, void *train_job_);
+hr_status hr_app_rank_step(train_rank *r, int64_t step, train_result *out);
+hr_status hr_app_rank_evaluate(train_rank *r, double *nats);
+/* Work issued to `to` from now on comes after what `from` has now. */
+hr_status hr_app_rank_fence(train_rank *r, hr_stream *from, hr_stream *to);
+/* Fill the batch tensors: sequence s of microbatch m of this rank comes from `fill`. Blocks. */
+hr_status hr_app_rank_load(train_rank *r, int microbatches,
+                           void (*fill)(const train_rank *r, int64_t at,
+                                        int64_t sequence, int32_t *ids,
+                                        int32_t *targets),
+                           int64_t at);
+/* One pass over the loaded microbatches; losses go to the tally. */
+hr_status hr_app_rank_pass(train_rank *r, int microbatches, bool forward_only);
+
+hr_status hr_app_rank_save(train_rank *r, int64_t step); /* collective */
+hr_status hr_app_rank_resume(train_rank *r);
+
+hr_status hr_app_report_create(const train_job *job, train_report **out);
+hr_status hr_app_report_step(train_report *p, int64_t step, const train_result *res,
+                             double step_s, double hidden, double val_loss);
+hr_status hr_app_report_finish(train_report *p); /* loss.svg */
+void hr_app_report_destroy(train_report *p);
+
+int64_t hr_app_train_tokens(const train_options *o); /* of a step, over all ranks */
+
+#endif

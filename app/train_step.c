@@ -1,0 +1,207 @@
+/* train_step.c: one step of one rank: its microbatches, the sum of gradients over ranks, the global
+ * norm, the update. Everything is issued; the host waits once, for the norm. */
+#include "interrupt.h"
+#include "train.h"
+#include <math.h>
+#include <stdlib.h>
+
+hr_status hr_app_rank_fence(train_rank *r, hr_stream *from, hr_stream *to)
+{
+    APP_TRY(hr_event_record(r->fence, from));
+    return hr_event_wait(r->fence, to);
+}
+
+/* ---- data --------------------------------------------------------------------------------- */
+
+hr_status hr_app_rank_load(train_rank *r, int microbatches,
+                           void (*fill)(const train_rank *r, int64_t at,
+                                        int64_t sequence, int32_t *ids,
+                                        int32_t *targets),
+                           int64_t at)
+{
+    const train_options *o = r->job->opts;
+    int64_t n = r->tokens_per_microbatch, seq = o->model.seq;
+    int rank = hr_group_rank(r->world), ranks = hr_group_size(r->world);
+    size_t bytes = hr_tensor_bytes(r->batch);
+    int32_t *host = calloc(1, bytes);
+    if (!host)
+        return hr_fail(HR_ERR_NOMEM, NULL, "no memory for a batch of %zu bytes", bytes);
+    for (int m = 0; m < microbatches; m++)
+        for (int s = 0; s < o->micro_batch_size; s++) {
+            /* Which sequences a step holds depends on none of ranks and microbatches, only on
+             * their product. */
+            int64_t sequence = ((int64_t)m * ranks + rank) * o->micro_batch_size + s;
+            int32_t *ids = host + 2 * m * n + s * seq;
+            fill(r, at, sequence, ids, ids + n);
+        }
+    hr_status st = hr_tensor_write(r->batch, host, bytes);
+    free(host);
+    return st;
+}
+
+static void training_sequence(const train_rank *r, int64_t step, int64_t sequence,
+                              int32_t *ids, int32_t *targets)
+{
+    const train_options *o = r->job->opts;
+    hr_app_data_batch(r->job->data, o->seed, step, sequence, o->model.seq, ids,
+                      targets);
+}
+
+/* ---- forward and backward ------------------------------------------------------------------- */
+
+static hr_status microbatch_plan(void *ctx, int m, bool overlap,
+                                 hr_schedule_plan **plan)
+{
+    train_rank *r = ctx;
+    if (hr_app_interrupted())
+        return hr_fail(HR_ERR_ABORTED, "interrupted", "interrupted");
+    hr_build_plan_opts opts = {HR_INIT(hr_build_plan_opts), .microbatch = m,
+                               .delay_wgrad = r->job->opts->delay_wgrad,
+                               .serial = !overlap};
+    return hr_app_model_plan(r->model, r->ids[m], r->targets[m], &opts, plan);
+}
+
+/* The plan puts out the loss itself; it only has to be kept for the report. */
+static hr_status microbatch_loss(void *ctx, int m, hr_tensor *output, hr_loss *out)
+{
+    train_rank *r = ctx;
+    *out =
+        (hr_loss){.loss = hr_tensor_retain(output), .tokens = r->tokens_per_microbatch};
+    return hr_copy(hr_stream_current(), hr_tensor_f32(r->tally) + m,
+                   hr_tensor_data(output), sizeof(float));
+}
+
+hr_status hr_app_rank_pass(train_rank *r, int microbatches, bool forward_only)
+{
+    hr_no_pipelining_opts opts = {HR_INIT(hr_no_pipelining_opts),
+                                  .microbatches = microbatches,
+                                  .overlap = r->job->opts->overlap,
+                                  .forward_only = forward_only,
+                                  .loss_mode =
+                                      HR_LOSS_SUM, /* the weight is in the loss */
+                                  .ctx = r,
+                                  .plan = microbatch_plan,
+                                  .loss = microbatch_loss};
+    bool was = hr_grad_mode_set(!forward_only);
+    hr_status st = hr_forward_backward_no_pipelining(&opts);
+    hr_grad_mode_set(was);
+    return st;
+}
+
+/* ---- gradients over ranks ------------------------------------------------------------------- */
+
+static hr_status reduce(train_rank *r)
+{
+    hr_app_params *p = &r->model->params;
+    int64_t tally = hr_tensor_count(r->tally);
+    APP_TRY(hr_copy(r->compute, hr_tensor_f32(r->tally) + r->batches,
+                    hr_tensor_data(r->model->aux_sum), sizeof(float)));
+    APP_TRY(hr_app_rank_fence(r, r->compute, r->comm));
+    for (int k = DECAYED; k <= PLAIN; k++) {
+        void *g = hr_tensor_data(p->g[k]);
+        APP_TRY(hr_all_reduce(r->grads, g, g, p->count[k], HR_F32, HR_SUM, r->comm));
+    }
+    void *t = hr_tensor_data(r->tally);
+    APP_TRY(hr_all_reduce(r->grads, t, t, tally, HR_F32, HR_SUM, r->comm));
+    return hr_app_rank_fence(r, r->comm, r->compute);
+}
+
+/* The norm over all parameters: what every rank has counts once, experts are added in order of
+ * rank. Blocks. */
+static hr_status global_norm(train_rank *r, double *out)
+{
+    hr_app_params *p = &r->model->params;
+    double *sum = hr_tensor_data(r->norms), host[REGIONS + 64];
+    int ranks = hr_group_size(r->world);
+    size_t bytes = hr_tensor_bytes(r->norms);
+    if (bytes > sizeof host)
+        return hr_fail(HR_ERR_UNSUPPORTED, NULL, "%d ranks; at most 64", ranks);
+    APP_TRY(hr_fill(r->compute, sum, 0, bytes));
+    for (int k = 0; k < REGIONS; k++)
+        if (p->count[k])
+            APP_TRY(hr_op_sum_squares(p->g[k], &sum[k]));
+    APP_TRY(hr_app_rank_fence(r, r->compute, r->comm));
+    APP_TRY(hr_all_gather(r->grads, &sum[EXPERT], &sum[REGIONS], 1, HR_I64, r->comm));
+    APP_TRY(hr_app_rank_fence(r, r->comm, r->compute));
+    APP_TRY(hr_tensor_read(r->norms, host, bytes));
+    double total = host[DECAYED] + host[PLAIN];
+    for (int i = 0; i < ranks; i++)
+        total += host[REGIONS + i];
+    *out = sqrt(total);
+    return HR_OK;
+}
+
+/* Linear warm-up, then a cosine down to min_lr. */
+static double learning_rate(const train_options *o, int64_t step)
+{
+    if (step < o->warmup)
+        return o->lr * (double)(step + 1) / o->warmup;
+    double done = (double)(step - o->warmup) / (double)(o->steps - o->warmup);
+    return o->min_lr + 0.5 * (o->lr - o->min_lr) * (1 + cos(M_PI * done));
+}
+
+static hr_status update(train_rank *r, const train_result *res)
+{
+    const train_options *o = r->job->opts;
+    hr_app_params *p = &r->model->params;
+    hr_adamw_opts a = {
+        HR_INIT(hr_adamw_opts), .lr = (float)res->lr, .beta1 = 0.9f,  .beta2 = 0.95f,
+        .eps = 1e-8f,           .step = ++r->updates, .grad_scale = 1};
+    if (o->clip > 0 && res->grad_norm > o->clip)
+        a.grad_scale = (float)(o->clip / res->grad_norm);
+    for (int k = 0; k < REGIONS; k++) {
+        a.weight_decay = k == PLAIN ? 0 : (float)o->weight_decay;
+        if (p->count[k])
+            APP_TRY(hr_op_adamw(p->w[k], p->g[k], p->m[k], p->v[k], &a));
+    }
+    return HR_OK;
+}
+
+/* ---- the step --------------------------------------------------------------------------------- */
+
+static bool time_is_up(const train_job *job)
+{
+    double limit = job->opts->time_limit_s;
+    return limit > 0 && (double)(hr_now_ns() - job->begin_ns) * 1e-9 > limit;
+}
+
+static hr_status read_tally(train_rank *r, train_result *out)
+{
+    const train_options *o = r->job->opts;
+    size_t bytes = hr_tensor_bytes(r->tally);
+    float *host = calloc(1, bytes);
+    if (!host)
+        return hr_fail(HR_ERR_NOMEM, NULL, "no memory for %zu bytes of losses", bytes);
+    hr_status st = hr_tensor_read(r->tally, host, bytes);
+    for (int m = 0; m < o->microbatches; m++)
+        out->loss += host[m];
+    if (o->loss_scale == LOSS_SUM)
+        out->loss /= (double)hr_app_train_tokens(o);
+    out->aux_loss = host[r->batches];
+    out->stop = host[r->batches + 1] > 0;
+    free(host);
+    return st;
+}
+
+static hr_status start_step(train_rank *r, int64_t step)
+{
+    APP_TRY(hr_app_rank_load(r, r->job->opts->microbatches, training_sequence, step));
+    float *tally = hr_tensor_f32(r->tally);
+    APP_TRY(hr_fill(r->compute, tally, 0, hr_tensor_bytes(r->tally)));
+    if (time_is_up(r->job)) /* any rank's wish stops all, after the same step */
+        APP_TRY(hr_fill(r->compute, tally + r->batches + 1, 0x3f, sizeof(float)));
+    APP_TRY(hr_fill(r->compute, hr_tensor_data(r->model->aux_sum), 0, sizeof(float)));
+    return hr_app_params_zero_grad(&r->model->params);
+}
+
+hr_status hr_app_rank_step(train_rank *r, int64_t step, train_result *out)
+{
+    *out = (train_result){.lr = learning_rate(r->job->opts, step)};
+    APP_TRY(start_step(r, step));
+    APP_TRY(hr_app_rank_pass(r, r->job->opts->microbatches, false));
+    APP_TRY(reduce(r));
+    APP_TRY(global_norm(r, &out->grad_norm));
+    APP_TRY(read_tally(r, out));
+    out->skipped = !isfinite(out->grad_norm); /* on all ranks alike */
+    return out->skipped ? HR_OK : update(r, out);
+}

@@ -1,0 +1,129 @@
+/* trainer.c: a whole training run: data, the job of all ranks, and at its end the pictures and a
+ * sample. */
+#include "checkpoint.h"
+#include "commands.h"
+#include "picture_timeline.h"
+#include "train.h"
+#include <math.h>
+#include <stdlib.h>
+
+enum { SPANS_PER_LANE = 1 << 15 };
+
+static hr_status open_resumed(train_job *job)
+{
+    const train_options *o = job->opts;
+    checkpoint_info info;
+    APP_TRY(hr_app_checkpoint_open(o->out, &info, &job->resumed));
+    APP_TRY(hr_app_checkpoint_check(o->out, &info.model, &o->model));
+    if (info.step >= o->steps)
+        return hr_fail(HR_ERR_INVALID, "steps",
+                       "--resume: '%s' has done %lld steps already; --steps is %lld",
+                       o->out, (long long)info.step, (long long)o->steps);
+    job->first_step = info.step;
+    return HR_OK;
+}
+
+static hr_status open_job(train_job *job)
+{
+    const train_options *o = job->opts;
+    APP_TRY(hr_app_data_open(o->data, DATA_CAP, &job->data));
+    APP_TRY(hr_app_data_check(job->data, o->model.seq));
+    APP_TRY(hr_app_make_folders(o->out));
+    if (o->resume)
+        APP_TRY(open_resumed(job));
+    APP_TRY(hr_timeline_create(SPANS_PER_LANE, &job->timeline));
+    return hr_app_report_create(job, &job->report);
+}
+
+static void close_job(train_job *job)
+{
+    hr_app_report_destroy(job->report);
+    hr_timeline_destroy(job->timeline);
+    hr_app_safetensors_close(job->resumed);
+    hr_app_data_close(job->data);
+}
+
+static bool imitates_link(const train_options *o)
+{
+    return o->link_gbps > 0 || o->link_us > 0;
+}
+
+static hr_status run_job(train_job *job)
+{
+    const train_options *o = job->opts;
+    hr_local_opts local = {HR_INIT(hr_local_opts),    .backend = o->device,
+                           .cores = o->cores,         .timeout_s = o->timeout_s,
+                           .link_gbps = o->link_gbps, .link_us = o->link_us};
+    job->begin_ns = hr_now_ns();
+    return hr_local_run(o->ep, &local, hr_app_rank_main, job);
+}
+
+static hr_status draw(const train_job *job)
+{
+    const train_options *o = job->opts;
+    char path[OPTION_PATH + 32], title[256], note[128] = "";
+    snprintf(title, sizeof title,
+             "One step: MoE GPT, %d expert ranks, %d microbatches, overlap %s", o->ep,
+             o->microbatches, o->overlap ? "on" : "off");
+    if (imitates_link(o))
+        snprintf(note, sizeof note, "imitated link, %g Gbit/s and %g us", o->link_gbps,
+                 o->link_us);
+    picture_timeline pic = {.timeline = job->timeline,
+                            .title = title,
+                            .link_gbps = o->link_gbps,
+                            .link_us = o->link_us};
+    for (int png = 0; png < 2; png++) {
+        snprintf(path, sizeof path, "%s/timeline.%s", o->out, png ? "png" : "svg");
+        APP_TRY(hr_app_picture_timeline(&pic, path));
+    }
+    snprintf(path, sizeof path, "%s/trace.json", o->out);
+    APP_TRY(hr_timeline_write_json(job->timeline, path, note));
+    return hr_app_report_finish(job->report);
+}
+
+static hr_status write_sample(const train_options *o)
+{
+    sample_options s = {.length = 400, .temperature = 0.8, .seed = o->seed};
+    snprintf(s.checkpoint, sizeof s.checkpoint, "%s", o->out);
+    snprintf(s.prompt, sizeof s.prompt, "%s", "/* ");
+    int n = snprintf(s.out, sizeof s.out, "%s/sample.txt", o->out);
+    if (n >= (int)sizeof s.out)
+        return hr_fail(HR_ERR_INVALID, "out", "--out is too long");
+    return hr_app_sample(&s);
+}
+
+static void say_end(const train_job *job)
+{
+    const train_options *o = job->opts;
+    printf("%lld steps, %lld tokens a step, %d expert ranks as threads%s\n",
+           (long long)job->steps_done, (long long)hr_app_train_tokens(o), o->ep,
+           o->overlap ? ", overlap on" : ", overlap off");
+    if (imitates_link(o))
+        printf("link between ranks: imitated, %g Gbit/s and %g us\n", o->link_gbps,
+               o->link_us);
+    printf("train loss %.4f, validation loss %.4f nats a byte (byte frequencies alone: "
+           "%.2f)\n",
+           job->train_loss, job->val_loss, hr_app_data_baseline(job->data));
+    if (!isnan(job->comm_hidden))
+        printf("communication hidden in the last step: %.0f%%\n",
+               100 * job->comm_hidden);
+    printf("wrote metrics.jsonl, loss.svg, timeline.svg, timeline.png, trace.json, "
+           "checkpoint/ and sample.txt to %s\n",
+           o->out);
+}
+
+hr_status hr_app_train(const train_options *o)
+{
+    train_job job = {.opts = o, .val_loss = NAN, .train_loss = NAN, .comm_hidden = NAN};
+    hr_status st = open_job(&job);
+    if (st >= 0)
+        st = run_job(&job);
+    if (st >= 0)
+        st = draw(&job);
+    if (st >= 0)
+        st = write_sample(o);
+    if (st >= 0)
+        say_end(&job);
+    close_job(&job);
+    return st;
+}
