@@ -4,27 +4,22 @@
 #include "group/group_ops.h"
 #include <stdlib.h>
 
-hr_status hr__group_init(hr_group *g, const hr_group_ops *ops, int rank, int size,
-                         const int *global, hr_device *dev)
+void hr__group_init(hr_group *g, const hr_group_ops *ops, int rank, int size,
+                    const int *global, hr_device *dev)
 {
-    HR_TRY(hr_event_create(dev, &g->done));
     g->ops = ops;
     atomic_init(&g->refs, 1);
     g->rank = rank;
     g->size = size;
     g->global = global;
     g->dev = dev;
-    return HR_OK;
 }
 
 void hr__group_fini(hr_group *g)
 {
-    if (!g->done)
-        return;
-    hr_status st = hr_event_synchronize(g->done);
-    (void)st; /* a failure has its place in the device */
-    hr_event_destroy(g->done);
-    g->done = NULL;
+    if (g->dev)
+        hr__order_drain(&g->order, g->dev);
+    g->dev = NULL;
 }
 
 static hr_status no_group(const char *what)

@@ -6,6 +6,7 @@
  * Fronts (group.c, operations.c) check arguments; engines trust them. */
 #ifndef HR_GROUP_OPS_H
 #define HR_GROUP_OPS_H
+#include "group/group_order.h"
 #include "headrace/group.h"
 #include <stdatomic.h>
 
@@ -63,14 +64,13 @@ struct hr_group {
     const int *global; /* [size], the engine's; global ranks of the members */
     bool world;
     hr_device *dev;
-    hr_event *done;  /* recorded after each operation */
-    hr_stream *last; /* where that was; compared, never followed */
+    hr__order order; /* issuing thread */
 };
 
-/* For engines: fill in the shared part, on the thread of the rank; and undo it, which waits for
- * what is queued. */
-hr_status hr__group_init(hr_group *g, const hr_group_ops *ops, int rank, int size,
-                         const int *global, hr_device *dev);
+/* For engines: fill in the shared part; and undo it, which waits for what is queued. Undoing
+ * what was never filled in is fine. */
+void hr__group_init(hr_group *g, const hr_group_ops *ops, int rank, int size,
+                    const int *global, hr_device *dev);
 void hr__group_fini(hr_group *g);
 
 const char *hr__op_name(hr__op_kind k); /* "all_reduce": literals, for spans */

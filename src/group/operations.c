@@ -98,17 +98,12 @@ static hr_status check_sides(const hr__call *c, const struct sides *d)
     return HR_OK;
 }
 
-/* ---- order ---- */
-static hr_status issued(hr_group *g, hr_stream *s, hr_status st)
-{
-    HR_TRY(st);
-    g->last = s;
-    return hr_event_record(g->done, s);
-}
-
 static hr_status issue(hr_group *g, const hr__call *c, hr_stream *s)
 {
-    return issued(g, s, g->ops->collective(g, c, s));
+    HR_TRY(hr__order_check(&g->order, s, hr__op_name(c->kind)));
+    HR_TRY(g->ops->collective(g, c, s));
+    hr__order_note(&g->order, s);
+    return HR_OK;
 }
 
 /* ---- the operations ---- */
@@ -130,7 +125,10 @@ hr_status hr_group_batch(hr_group *g, const hr_p2p *ops, int n, hr_stream *s)
     }
     if (n == 0)
         return HR_OK;
-    return issued(g, s, g->ops->batch(g, ops, n, s));
+    HR_TRY(hr__order_check(&g->order, s, "send_recv"));
+    HR_TRY(g->ops->batch(g, ops, n, s));
+    hr__order_note(&g->order, s);
+    return HR_OK;
 }
 
 static hr_status check_parts(const hr_group *g, const char *name, const void *buf,

@@ -160,10 +160,7 @@ static hr_status run(hr__member *m, hr__post *p)
     hr_status st = hr__bell_wait(&m->bell, progress, &x, x.arrived_ns + job->limit_ns);
     if (st == HR_PENDING)
         st = late(&x);
-    if (st < 0) {
-        hr__job_fail(job, rank_of(m, m->me), st);
-        return hr__job_status(job);
-    }
+    HR_TRY(st);
     for (int i = 0; i < p->n; i++) {
         const hr__msg *g = &p->msgs[i];
         if (g->op.send && g->met_ns > x.last_ns)

@@ -261,9 +261,5 @@ hr_status hr__channel_meet(hr__member *m, hr__meet *meet, const hr__entry *entry
         if (st == HR_PENDING)
             st = late(&w);
     }
-    if (st < 0) {
-        hr__job_fail(job, job->ranks[m->ch->global[m->me]].rank, st);
-        st = hr__job_status(job);
-    }
     return st;
 }

@@ -73,7 +73,7 @@ static inline _Atomic(hr__msg *) *hr__head(hr__channel *ch, int from, int to)
 /* Added to the job; `global` is copied. The handles are made by hr__channel_join(). */
 hr_status hr__channel_create(hr__job *job, const int *global, int n, hr__channel **out);
 void hr__channel_destroy(hr__channel *ch); /* not in the job's list any more */
-hr_status hr__channel_join(hr__channel *ch, int me, hr_group **out);
+hr_group *hr__channel_join(hr__channel *ch, int me);
 void hr__channel_leave(hr__member *m);   /* the last one destroys it */
 void hr__channel_ring(hr__channel *ch);  /* all bells */
 void hr__channel_clear(hr__channel *ch); /* hr_job_reset(): nothing runs */
@@ -92,8 +92,8 @@ hr__where hr__channel_where(const hr__channel *ch, const char *op, uint64_t seq)
 void hr__list_rank(char *buf, size_t cap, int rank);
 
 /* Meet all members, whichever meeting of the channel it is. The last one runs `last` (may be
- * NULL) before it opens. An error has failed the job already and is its cause. `bytes` < 0:
- * none to speak of. */
+ * NULL) before it opens. When the job fails meanwhile, its cause; the caller's own
+ * failure is the caller's to report. `bytes` < 0: none to speak of. */
 typedef hr_status (*hr__last_fn)(hr__channel *ch, hr__member *m);
 typedef struct hr__entry {
     const char *op;

@@ -53,23 +53,23 @@ static hr_status group_create(hr_group *parent, const int *ranks, int n, hr_grou
     HR_TRY(hr__job_status(m->ch->job));
     m->asked = ranks;
     m->n_asked = n;
-    HR_TRY(hr__channel_meet(m, &m->ch->host, &entry, make_channel));
+    hr_status st = hr__channel_meet(m, &m->ch->host, &entry, make_channel);
+    if (st < 0) {
+        hr__job_fail(m->ch->job, m->ch->global[m->me], st);
+        return hr__job_status(m->ch->job);
+    }
     for (int i = 0; i < n; i++)
         if (ranks[i] == m->me)
-            return hr__channel_join(m->ch->made, i, out);
+            *out = hr__channel_join(m->ch->made, i);
     return HR_OK;
 }
 
-hr_status hr__channel_join(hr__channel *ch, int me, hr_group **out)
+hr_group *hr__channel_join(hr__channel *ch, int me)
 {
     hr__member *m = &ch->members[me];
-    hr__rank *rank = &ch->job->ranks[ch->global[me]];
-    hr_status st = hr__group_init(&m->base, &hr__local_group_ops, me, ch->n, ch->global,
-                                  rank->dev);
-    *out = st == HR_OK ? &m->base : NULL;
-    if (st < 0)
-        hr__channel_leave(m);
-    return st;
+    hr__group_init(&m->base, &hr__local_group_ops, me, ch->n, ch->global,
+                   ch->job->ranks[ch->global[me]].dev);
+    return &m->base;
 }
 
 static void group_destroy(hr_group *g)

@@ -106,17 +106,18 @@ static void ring_all(hr__job *job)
     hr__bell_ring(&job->reset.bell);
 }
 
-/* "rank R: " and what the calling thread said last, unless it begins so already. */
+/* "rank R: " and what the calling thread said last; devices begin with "rank R, ". */
 static void write_cause(hr__job *job, int rank, hr_status st)
 {
     char prefix[32];
     const char *said = hr_last_error();
-    snprintf(prefix, sizeof prefix, "rank %d: ", rank);
+    int len = snprintf(prefix, sizeof prefix, "rank %d", rank);
     if (said[0] == '\0')
         said = hr_status_text(st);
-    if (strncmp(said, prefix, strlen(prefix)) == 0)
-        prefix[0] = '\0';
-    snprintf(job->text, sizeof job->text, "%s%s", prefix, said);
+    if (strncmp(said, prefix, (size_t)len) == 0 &&
+        (strncmp(said + len, ": ", 2) == 0 || strncmp(said + len, ", ", 2) == 0))
+        said += len + 2;
+    snprintf(job->text, sizeof job->text, "%s: %s", prefix, said);
     job->reason = hr_last_reason();
 }
 
@@ -132,17 +133,18 @@ void hr__job_fail(hr__job *job, int rank, hr_status st)
     st = hr__job_status(job);
     if (!first)
         return;
-    /* Devices first, so that who wakes finds its own failed. Each copies our last error; a
-     * device that fails runs our hook, which comes back here and finds the job failed. */
+    /* Each device copies our last error, and runs our hook, which comes back here and finds
+     * that it is not the first. */
     for (int i = 0; i < job->n; i++)
         if (job->ranks[i].dev)
             hr_device_fail(job->ranks[i].dev, st);
+    atomic_store(&job->told, true);
     ring_all(job);
 }
 
 hr_status hr__job_status(hr__job *job)
 {
-    if (!hr__job_failed(job))
+    if (atomic_load(&job->failed) == 0)
         return HR_OK;
     pthread_mutex_lock(&job->mu);
     hr_status st = (hr_status)atomic_load(&job->failed);
@@ -221,6 +223,7 @@ static void clear_shared(hr__job *job)
 static void clear_failure(hr__job *job)
 {
     pthread_mutex_lock(&job->mu);
+    atomic_store(&job->told, false);
     atomic_store(&job->failed, 0);
     pthread_mutex_unlock(&job->mu);
 }

@@ -28,7 +28,10 @@ struct hr__job {
     hr__meet reset;     /* hr_job_reset() */
     atomic_int gone;    /* ranks that have gone */
 
-    atomic_int failed; /* hr_status of the first failure; written under mu */
+    /* The first failure. `failed` is written under mu; `told` follows once all devices have
+     * failed with it, so that whoever is woken finds its own failed already. */
+    atomic_int failed; /* hr_status */
+    atomic_bool told;
     pthread_mutex_t mu;
     char text[768];               /* mu; its sentence, "rank R: ..." */
     const char *reason;           /* mu */
@@ -47,7 +50,7 @@ void hr__job_fail(hr__job *job, int rank, hr_status st);
 hr_status hr__job_status(hr__job *job);
 static inline bool hr__job_failed(const hr__job *job)
 {
-    return atomic_load(&job->failed) < 0;
+    return atomic_load(&job->told);
 }
 
 /* `rank` will take part in nothing any more: wake those who wait for it. */

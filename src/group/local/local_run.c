@@ -15,14 +15,11 @@ static void *run_rank(void *ctx)
 {
     struct rank_thread *t = ctx;
     hr__rank *r = t->rank;
-    hr_group *world;
     hr_set_thread_rank(r->rank);
     hr_device_set_current(r->dev);
-    hr_status st = hr__channel_join(r->world, r->rank, &world);
-    if (st == HR_OK) {
-        world->world = true;
-        st = t->fn(world, t->arg);
-    }
+    hr_group *world = hr__channel_join(r->world, r->rank);
+    world->world = true;
+    hr_status st = t->fn(world, t->arg);
     if (st < 0)
         hr__job_fail(r->job, r->rank, st);
     st = hr_device_synchronize(r->dev);

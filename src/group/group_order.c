@@ -1,0 +1,30 @@
+/* The one place of this room that looks into streams; see group_order.h. */
+#include "group/group_order.h"
+#include "device/device_ops.h" /* hr__stream_clock, hr_stream.issued */
+
+hr_status hr__order_check(const hr__order *o, const hr_stream *s, const char *what)
+{
+    hr__clock now = hr__stream_clock(s);
+    if (now.at[o->stream_id] >= o->position)
+        return HR_OK;
+    return hr_fail(HR_ERR_STATE, "group_streams",
+                   "%s on stream '%s': no event orders it after the group's last "
+                   "operation, on stream '%s'",
+                   what, s->name, o->stream_name);
+}
+
+void hr__order_note(hr__order *o, const hr_stream *s)
+{
+    o->stream_id = s->id;
+    o->position = s->issued;
+    snprintf(o->stream_name, sizeof o->stream_name, "%s", s->name);
+}
+
+void hr__order_drain(const hr__order *o, hr_device *dev)
+{
+    hr_stream *s = o->position ? dev->streams[o->stream_id] : NULL;
+    if (!s)
+        return; /* none, or gone, and then it was empty */
+    hr_status st = hr_stream_synchronize(s);
+    (void)st; /* a failure has its place in the device */
+}

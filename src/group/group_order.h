@@ -1,0 +1,22 @@
+/* One operation of a group after the other. A group may move from stream to stream, but what is
+ * issued on the new one has to be ordered after what was issued on the old. Found by the
+ * clocks of the streams, that is, from issue order alone. */
+#ifndef HR_GROUP_ORDER_H
+#define HR_GROUP_ORDER_H
+#include "headrace/device.h"
+
+/* Where the last operation was issued; all zero before the first. */
+typedef struct hr__order {
+    int stream_id;
+    uint64_t position;
+    char stream_name[32];
+} hr__order;
+
+/* ERR_STATE "group_streams" if nothing orders `s` after the last operation. */
+hr_status hr__order_check(const hr__order *o, const hr_stream *s, const char *what);
+/* The operation was queued on `s` just now. */
+void hr__order_note(hr__order *o, const hr_stream *s);
+/* Wait until the last operation has run. */
+void hr__order_drain(const hr__order *o, hr_device *dev);
+
+#endif
