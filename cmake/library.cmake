@@ -41,6 +41,9 @@ install(FILES ${CMAKE_CURRENT_BINARY_DIR}/headrace-config.cmake
 # Paths in the .pc file follow from where it lies, so that a DESTDIR or a moved tree still works.
 file(RELATIVE_PATH pc_prefix /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
 string(REGEX REPLACE "/$" "" pc_prefix "${pc_prefix}")
+# Flags, not Requires: hwloc's own file asks for libraries that only its archive needs.
+set(private_libs ${OPENBLAS_LDFLAGS} ${HWLOC_LDFLAGS})
+list(JOIN private_libs " " private_libs)
 configure_file(${PROJECT_SOURCE_DIR}/cmake/headrace.pc.in headrace.pc @ONLY)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/headrace.pc
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

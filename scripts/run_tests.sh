@@ -27,9 +27,11 @@ step() {
 }
 
 build() {
-    cmake --preset "$1" -DHEADRACE_TESTS=ON -DHEADRACE_WERROR=ON >"$results/$1.configure" 2>&1 ||
-        { cat "$results/$1.configure"; return 1; }
-    cmake --build "build/$1" -j"$jobs" --target "$2" -- --no-print-directory --quiet
+    log=$results/$1.log
+    {
+        cmake --preset "$1" -DHEADRACE_TESTS=ON -DHEADRACE_WERROR=ON &&
+            cmake --build "build/$1" -j"$jobs" --target "$2"
+    } >"$log" 2>&1 || { grep -vE '^\[ *[0-9]+%\]|^-- ' "$log"; return 1; }
 }
 
 run() {
