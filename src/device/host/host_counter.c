@@ -9,15 +9,19 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { LOOKS = 100, YIELDS = 8 };
+#include "headrace/base.h" /* hr_now_ns */
 
-static void relax(void)
+enum { FIRST_PAUSE = 16, LAST_PAUSE = 64, YIELD_NS = 40000, YIELDED_NS = 4000 };
+
+static void relax(int times)
 {
+    for (int i = 0; i < times; i++) {
 #if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
+        __builtin_ia32_pause();
 #elif defined(__aarch64__)
-    __asm__ volatile("yield");
+        __asm__ volatile("yield");
 #endif
+    }
 }
 
 void hr__counter_init(hr__counter *c)
@@ -57,16 +61,32 @@ static uint64_t sleep_until(hr__counter *c, uint64_t target)
     }
 }
 
-uint64_t hr__counter_wait(hr__counter *c, uint64_t target)
+/* On an idle core a yield returns at once, and looking on for as long as a wake would take
+ * spares both sides the sleep. One that takes long ran somebody else: a yielder comes back
+ * late there, a sleeper is woken at once, so it sleeps. */
+static uint64_t yield_until(hr__counter *c, uint64_t target)
 {
-    for (int i = 0; i < LOOKS + YIELDS; i++) {
+    int64_t begin = hr_now_ns(), last = begin;
+    for (;;) {
+        sched_yield();
         uint64_t value = hr__counter_get(c);
         if (value >= target)
             return value;
-        if (i < LOOKS)
-            relax();
-        else
-            sched_yield();
+        int64_t now = hr_now_ns();
+        if (now - last > YIELDED_NS || now - begin > YIELD_NS)
+            return sleep_until(c, target);
+        last = now;
     }
-    return sleep_until(c, target);
+}
+
+/* Looking takes the cache line from the one who counts, so looks grow apart: a stream that
+ * catches up with its issuer then finds several launches at once. */
+uint64_t hr__counter_wait(hr__counter *c, uint64_t target)
+{
+    uint64_t value = hr__counter_get(c);
+    for (int pause = FIRST_PAUSE; value < target && pause <= LAST_PAUSE; pause *= 2) {
+        relax(pause);
+        value = hr__counter_get(c);
+    }
+    return value < target ? yield_until(c, target) : value;
 }

@@ -18,22 +18,22 @@
 
 enum { HR__RING = 1024 };
 
-/* What an entry asks for; a launch has a kernel. */
-typedef enum hr__entry_kind { HR__RUN, HR__WAIT, HR__STOP } hr__entry_kind;
-
 typedef struct hr__host_wait {
     hr__counter *counter;
     uint64_t value;
 } hr__host_wait;
 
+/* A launch; without a kernel a wait; without a counter the stream's end. Entries travel from
+ * core to core by cache lines: what most of them use lies in the first one. */
 typedef struct hr__entry {
-    hr__entry_kind kind;
+    _Alignas(64) hr_kernel kernel;
     const char *name;
-    hr_kernel kernel;
     hr_mark mark;
     uint64_t node;
-    hr__host_wait wait;
-    _Alignas(16) unsigned char args[HR_LAUNCH_ARGS];
+    union {
+        hr__host_wait wait;
+        _Alignas(16) unsigned char args[HR_LAUNCH_ARGS];
+    };
 } hr__entry;
 
 typedef struct hr__host_lane {

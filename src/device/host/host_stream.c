@@ -52,6 +52,10 @@ static hr__entry *next_entry(hr__host_stream *h)
         if (h->head - h->done_seen == HR__RING)
             h->done_seen = hr__counter_wait(h->done, h->head - HR__RING / 2);
     }
+    /* The other core read what lies ahead a round ago: take it back before it is wanted. */
+    hr__entry *soon = &h->ring[(h->head + 8) % HR__RING];
+    __builtin_prefetch(soon, 1);
+    __builtin_prefetch((char *)soon + 64, 1);
     return &h->ring[h->head % HR__RING];
 }
 
@@ -63,7 +67,9 @@ static void push(hr__host_stream *h)
 void hr__host_stream_fini(hr_stream *s)
 {
     hr__host_stream *h = host(s);
-    next_entry(h)->kind = HR__STOP;
+    hr__entry *e = next_entry(h);
+    e->kernel = NULL;
+    e->wait.counter = NULL;
     push(h);
     pthread_join(h->thread, NULL);
     free(h->ring);
@@ -73,7 +79,6 @@ void hr__host_launch(hr_stream *s, const hr__launch *l)
 {
     hr__host_stream *h = host(s);
     hr__entry *e = next_entry(h);
-    e->kind = HR__RUN;
     e->name = l->name;
     e->kernel = l->kernel;
     e->mark = l->mark;
@@ -111,7 +116,7 @@ void hr__host_event_wait(hr_event *e, hr_stream *s)
     if (point.counter == h->done || hr__counter_get(point.counter) >= point.value)
         return;
     hr__entry *entry = next_entry(h);
-    entry->kind = HR__WAIT;
+    entry->kernel = NULL;
     entry->wait = point;
     push(h);
 }

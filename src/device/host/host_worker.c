@@ -111,13 +111,13 @@ void *hr__host_worker(void *stream)
         uint64_t queued = hr__counter_wait(s->queued, at + 1);
         while (at < queued) {
             const hr__entry *e = &s->ring[at % HR__RING];
-            hr__entry_kind kind = e->kind;
-            if (kind == HR__RUN)
+            bool stop = !e->kernel && !e->wait.counter;
+            if (e->kernel)
                 run(s, e);
-            else if (kind == HR__WAIT)
+            else if (!stop)
                 hr__counter_wait(e->wait.counter, e->wait.value);
             hr__counter_set(s->done, ++at);
-            if (kind == HR__STOP)
+            if (stop)
                 return NULL;
         }
     }
