@@ -23,8 +23,6 @@ void hr__order_note(hr__order *o, const hr_stream *s)
 void hr__order_drain(const hr__order *o, hr_device *dev)
 {
     hr_stream *s = o->position ? dev->streams[o->stream_id] : NULL;
-    if (!s)
-        return; /* none, or gone, and then it was empty */
-    hr_status st = hr_stream_synchronize(s);
-    (void)st; /* a failure has its place in the device */
+    if (s) /* else there was none, or it is gone, and then it was empty */
+        dev->ops->stream_drain(s);
 }

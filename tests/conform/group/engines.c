@@ -1,0 +1,66 @@
+/* See engines.h. */
+#include "conform/group/engines.h"
+#include <stdio.h>
+#include <string.h>
+
+const engine engines[] = {{"local", hr_local_run}};
+const int n_engines = sizeof engines / sizeof engines[0];
+
+void succeeds(const int *sizes, int n_sizes, hr_rank_fn fn, void *arg)
+{
+    for (int e = 0; e < n_engines; e++)
+        for (int i = 0; i < n_sizes; i++)
+            for (int blocking = 0; blocking < 2; blocking++) {
+                hr_local_opts o = {
+                    HR_INIT(hr_local_opts), .timeout_s = 60,
+                    .device = {HR_INIT(hr_device_opts), .launch_blocking = blocking}};
+                hr_status st = engines[e].run(sizes[i], &o, fn, arg);
+                if (st != HR_OK)
+                    print_error("%s, %d ranks%s: %s\n", engines[e].name, sizes[i],
+                                blocking ? ", blocking" : "", hr_last_error());
+                assert_int_equal(st, HR_OK);
+            }
+}
+
+void succeeds_everywhere(hr_rank_fn fn, void *arg)
+{
+    static const int sizes[] = {1, 2, 3, 4, 8};
+    succeeds(sizes, 5, fn, arg);
+}
+
+void fails(int n, const hr_local_opts *o, hr_rank_fn fn, void *arg, hr_status st,
+           const char *const *words)
+{
+    for (int e = 0; e < n_engines; e++) {
+        hr_status got = engines[e].run(n, o, fn, arg);
+        if (got != st)
+            print_error("%s: %s: %s\n", engines[e].name, hr_status_name(got),
+                        hr_last_error());
+        assert_int_equal(got, st);
+        for (int i = 0; words[i]; i++) {
+            if (!strstr(hr_last_error(), words[i]))
+                print_error("no '%s' in: %s\n", words[i], hr_last_error());
+            assert_non_null(strstr(hr_last_error(), words[i]));
+        }
+    }
+}
+
+hr_status expect(hr_status got, hr_status wanted, const char *word, int line)
+{
+    char said[256];
+    if (got == wanted && (wanted == HR_OK || strstr(hr_last_error(), word)))
+        return HR_OK;
+    snprintf(said, sizeof said, "%s", got < 0 ? hr_last_error() : "");
+    return hr_fail(HR_ERR_CALLBACK, "check", "line %d: expected %s '%s', got %s '%s'",
+                   line, hr_status_name(wanted), word, hr_status_name(got), said);
+}
+
+uint32_t number(uint32_t seed, uint32_t i)
+{
+    uint32_t x = seed * 2654435761u + i * 2246822519u + 374761393u;
+    x ^= x >> 15;
+    x *= 2246822519u;
+    x ^= x >> 13;
+    x *= 3266489917u;
+    return x ^ x >> 16;
+}

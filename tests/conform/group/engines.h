@@ -1,0 +1,53 @@
+/* The engines of groups, and what their tests share. A rank's function reports what it finds as
+ * a status, with CHECK and EXPECT; the main thread asserts on the outcome of the job. */
+#ifndef HR_TEST_ENGINES_H
+#define HR_TEST_ENGINES_H
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "headrace/group.h"
+
+/* Run fn on n ranks over the engine; `o` may be NULL. */
+typedef struct engine {
+    const char *name;
+    hr_status (*run)(int n, const hr_local_opts *o, hr_rank_fn fn, void *arg);
+} engine;
+
+extern const engine engines[];
+extern const int n_engines;
+
+/* fn succeeds on every engine, plain and with launch_blocking, for these numbers of ranks. */
+void succeeds(const int *sizes, int n_sizes, hr_rank_fn fn, void *arg);
+void succeeds_everywhere(hr_rank_fn fn, void *arg); /* 1, 2, 3, 4, 8 */
+
+/* fn fails on every engine with `st`, and a sentence that holds all of `words` (ends in NULL). */
+void fails(int n, const hr_local_opts *o, hr_rank_fn fn, void *arg, hr_status st,
+           const char *const *words);
+#define WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+/* "" or what is wrong with the sentence of an expected failure: for use on ranks. */
+hr_status expect(hr_status got, hr_status wanted, const char *word, int line);
+
+#define CHECK(cond)                                                                    \
+    do {                                                                               \
+        if (!(cond))                                                                   \
+            return hr_fail(HR_ERR_CALLBACK, "check", "line %d: not %s", __LINE__,      \
+                           #cond);                                                     \
+    } while (0)
+#define TRY(expr)                                                                      \
+    do {                                                                               \
+        hr_status st_ = (expr);                                                        \
+        if (st_ < 0)                                                                   \
+            return st_;                                                                \
+    } while (0)
+/* The call fails with `st`, and its sentence holds `word`. */
+#define EXPECT(expr, st, word) TRY(expect((expr), (st), (word), __LINE__))
+
+/* The same numbers on every rank, from a counter. */
+uint32_t number(uint32_t seed, uint32_t i);
+
+#endif
