@@ -58,7 +58,7 @@ typedef hr_status (*hr_node_forward_fn)(void *ctx, hr_node *node, hr_tensor *con
                                         int n, hr_tensor **out, int *n_out);
 
 /* In place of the engine: leave gradients in hr_tensor_grad() of hr_node_input(node, i). Write into
- * `used` which gradients the work on the node's stream reads (borrowed, up to HR_NODE_MAX; NULL
+ * `used` which gradients the work on the node's stream reads (borrowed, up to 2 * HR_NODE_MAX; NULL
  * entries are skipped): they are marked for that stream. *n_used is 0 before. */
 typedef hr_status (*hr_node_backward_fn)(void *ctx, hr_node *node,
                                          hr_tensor *const *outputs,
