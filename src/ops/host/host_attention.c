@@ -1,0 +1,53 @@
+/* Host kernels of attention: a part is one head of one sequence. */
+#include "ops/host/kernels.h"
+
+static hr__head head_of(const hr__attention_args *a, int i)
+{
+    int64_t sequence = i / a->heads, head = i % a->heads, d = a->head_width;
+    int64_t width = a->heads * d, row = sequence * a->seq_len;
+    int64_t at = row * 3 * width + head * d, out_at = row * width + head * d;
+    hr__head h = {
+        .q = a->qkv + at,
+        .k = a->qkv + at + width,
+        .v = a->qkv + at + 2 * width,
+        .stride = 3 * width,
+        .out = a->out + out_at,
+        .out_stride = width,
+        .lse = a->lse + i * a->seq_len,
+        .rotary = a->rotary,
+        .seq_len = a->seq_len,
+        .width = d,
+    };
+    if (a->dqkv) {
+        h.dq = a->dqkv + at;
+        h.dk = h.dq + width;
+        h.dv = h.dk + width;
+        h.dout = a->dout + out_at;
+    }
+    return h;
+}
+
+static hr_status attention_part(void *arg, int i)
+{
+    const hr__attention_args *a = arg;
+    const hr__vec *vec = hr__vec_best();
+    bool back = a->dqkv != NULL;
+    hr__head h = head_of(a, i);
+    h.scratch =
+        hr__scratch(vec->attention_scratch(h.seq_len, h.width, back) * sizeof(float));
+    if (!h.scratch)
+        return hr_fail(HR_ERR_NOMEM, NULL, "attention: no memory for scratch");
+    (back ? vec->attention_back : vec->attention)(&h);
+    return HR_OK;
+}
+
+hr_status hr__host_attention(const void *args, hr_team *team)
+{
+    hr__attention_args a = *(const hr__attention_args *)args;
+    return hr__parts_run(team, a.sequences * a.heads, attention_part, &a);
+}
+
+hr_status hr__host_attention_back(const void *args, hr_team *team)
+{
+    return hr__host_attention(args, team);
+}

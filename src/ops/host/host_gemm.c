@@ -1,0 +1,153 @@
+/* Host kernels of the products: row-major sgemm of the BLAS over tiles whose shape follows from
+ * the operands alone. Each tile is one call on one thread; the BLAS runs no threads of its own. */
+#include "base/try.h"
+#include "ops/host/kernels.h"
+#include <cblas.h>
+#include <pthread.h>
+#include <string.h>
+
+enum { TILE_ROWS = 256, TILE_COLS = 512 };
+
+static pthread_once_t blas_once = PTHREAD_ONCE_INIT;
+
+static void blas_one_thread(void)
+{
+    openblas_set_num_threads(1);
+}
+
+static int64_t tile_count(const hr__gemm_args *g)
+{
+    return hr__parts(g->m, TILE_ROWS) * hr__parts(g->n, TILE_COLS);
+}
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static void tile_run(const hr__gemm_args *g, int64_t tile)
+{
+    int64_t across = hr__parts(g->n, TILE_COLS);
+    int64_t i = tile / across * TILE_ROWS, j = tile % across * TILE_COLS;
+    int64_t m = least(TILE_ROWS, g->m - i), n = least(TILE_COLS, g->n - j);
+    float *c = g->c + i * g->n + j;
+    if (g->k == 0) {
+        for (int64_t r = 0; r < m && !g->add; r++)
+            memset(c + r * g->n, 0, (size_t)n * sizeof *c);
+        return;
+    }
+    const float *a = g->a + (g->a_across ? i : i * g->k);
+    const float *b = g->b + (g->b_across ? j * g->k : j);
+    cblas_sgemm(CblasRowMajor, g->a_across ? CblasTrans : CblasNoTrans,
+                g->b_across ? CblasTrans : CblasNoTrans, (blasint)m, (blasint)n,
+                (blasint)g->k, 1.0F, a, (blasint)(g->a_across ? g->m : g->k), b,
+                (blasint)(g->b_across ? g->k : g->n), g->add ? 1.0F : 0.0F, c,
+                (blasint)g->n);
+}
+
+static hr_status gemm_part(void *arg, int i)
+{
+    tile_run(arg, i);
+    return HR_OK;
+}
+
+hr_status hr__host_gemm(const void *args, hr_team *team)
+{
+    hr__gemm_args g = *(const hr__gemm_args *)args;
+    pthread_once(&blas_once, blas_one_thread);
+    return hr__parts_run(team, tile_count(&g), gemm_part, &g);
+}
+
+/* ---- one product an expert ---- */
+typedef hr__gemm_args (*expert_product)(const hr__grouped_args *a, int64_t expert);
+
+static hr__gemm_args expert_y(const hr__grouped_args *a, int64_t l)
+{
+    int64_t from = a->offsets[l], rows = a->offsets[l + 1] - from;
+    return (hr__gemm_args){.c = a->y + from * a->out,
+                           .a = a->x + from * a->in,
+                           .b = a->w + l * a->out * a->in,
+                           .m = rows,
+                           .n = a->out,
+                           .k = a->in,
+                           .b_across = true};
+}
+
+static hr__gemm_args expert_dx(const hr__grouped_args *a, int64_t l)
+{
+    int64_t from = a->offsets[l], rows = a->offsets[l + 1] - from;
+    return (hr__gemm_args){.c = a->x + from * a->in,
+                           .a = a->y + from * a->out,
+                           .b = a->w + l * a->out * a->in,
+                           .m = rows,
+                           .n = a->in,
+                           .k = a->out};
+}
+
+static hr__gemm_args expert_dw(const hr__grouped_args *a, int64_t l)
+{
+    int64_t from = a->offsets[l], rows = a->offsets[l + 1] - from;
+    return (hr__gemm_args){.c = a->w + l * a->out * a->in,
+                           .a = a->y + from * a->out,
+                           .b = a->x + from * a->in,
+                           .m = a->out,
+                           .n = a->in,
+                           .k = rows,
+                           .a_across = true,
+                           .add = true};
+}
+
+struct grouped {
+    const hr__grouped_args *args;
+    expert_product product;
+};
+
+static hr_status grouped_part(void *arg, int i)
+{
+    const struct grouped *g = arg;
+    int64_t tile = i;
+    for (int64_t l = 0; l < g->args->experts; l++) {
+        hr__gemm_args product = g->product(g->args, l);
+        int64_t tiles = tile_count(&product);
+        if (tile < tiles) {
+            tile_run(&product, tile);
+            break;
+        }
+        tile -= tiles;
+    }
+    return HR_OK;
+}
+
+static hr_status grouped_run(const void *args, hr_team *team, expert_product product)
+{
+    struct grouped g = {args, product};
+    int64_t tiles = 0;
+    pthread_once(&blas_once, blas_one_thread);
+    for (int64_t l = 0; l < g.args->experts; l++) {
+        hr__gemm_args p = product(g.args, l);
+        tiles += tile_count(&p);
+    }
+    return hr__parts_run(team, tiles, grouped_part, &g);
+}
+
+hr_status hr__host_grouped(const void *args, hr_team *team)
+{
+    return grouped_run(args, team, expert_y);
+}
+
+hr_status hr__host_grouped_dx(const void *args, hr_team *team)
+{
+    return grouped_run(args, team, expert_dx);
+}
+
+hr_status hr__host_grouped_dw(const void *args, hr_team *team)
+{
+    return grouped_run(args, team, expert_dw);
+}
+
+hr_status hr__host_numbers(const void *args, hr_team *team)
+{
+    const hr__numbers_args *a = args;
+    memcpy(a->to, a->number, (size_t)a->count * sizeof a->number[0]);
+    return HR_OK;
+}

@@ -1,0 +1,352 @@
+/* Causal attention of one head for one instruction set, in blocks of BLOCK queries by BLOCK keys
+ * with an online softmax. T rows and width d are padded with zeros to whole registers, so that
+ * every inner product works on full ones. Keys past T are never seen: the mask hides them from
+ * every query before T.
+ *
+ *   forward   S = Q K^T (rotated, scaled)   m, l, O by row   out = O / l, lse = m + log l
+ *   backward  P = exp(S - lse)   dP = dO V^T   dS = P (dP - sum(dO out))
+ *             dV += P^T dO   dK += dS^T Q   dQ += dS K
+ */
+#ifndef HR_VEC_ATTENTION_H
+#define HR_VEC_ATTENTION_H
+#include "ops/host/vec_math.h"
+
+enum { BLOCK = 64, PAD = 16, TILE = 8 };
+
+typedef float lanes __attribute__((vector_size(4 * HR__LANES), may_alias));
+
+struct plan {
+    int64_t t, d, half;  /* as given */
+    int64_t tp, dp;      /* padded */
+    float *q, *k, *v;    /* [tp, dp], rotated; q scaled. Forward has no k */
+    float *kt, *vt;      /* [dp, tp]. Forward has no vt */
+    float *s, *ds;       /* [BLOCK, BLOCK] */
+    float *o;            /* forward: [BLOCK, dp] */
+    float *dq, *dk, *dv; /* [tp, dp] */
+    float *dout;         /* [tp, dp] */
+    float *row, *row2;   /* [tp]; forward: m and l of a block; backward: lse and dot */
+    float scale;
+};
+
+static int64_t padded(int64_t n)
+{
+    return (n + PAD - 1) / PAD * PAD;
+}
+
+static size_t vec_attention_scratch(int64_t seq_len, int64_t width, bool backward)
+{
+    size_t tp = (size_t)padded(seq_len), dp = (size_t)padded(width), block = BLOCK;
+    if (backward)
+        return 9 * tp * dp + 2 * block * block + 2 * tp;
+    return 3 * tp * dp + block * block + block * dp + 2 * tp;
+}
+
+static float *take(float **at, int64_t count)
+{
+    float *mine = *at;
+    *at += count;
+    return mine;
+}
+
+static struct plan plan_make(const hr__head *h, bool backward)
+{
+    struct plan p = {.t = h->seq_len,
+                     .d = h->width,
+                     .half = h->width / 2,
+                     .tp = padded(h->seq_len),
+                     .dp = padded(h->width),
+                     .scale = 1.0F / sqrtf((float)h->width)};
+    float *at = h->scratch;
+    int64_t all = p.tp * p.dp;
+    p.q = take(&at, all);
+    p.kt = take(&at, all);
+    p.s = take(&at, BLOCK * BLOCK);
+    p.row = take(&at, p.tp);
+    p.row2 = take(&at, p.tp);
+    if (!backward) {
+        p.v = take(&at, all);
+        p.o = take(&at, BLOCK * p.dp);
+        return p;
+    }
+    p.k = take(&at, all);
+    p.vt = take(&at, all);
+    p.dout = take(&at, all);
+    p.dq = take(&at, all);
+    p.dk = take(&at, all);
+    p.dv = take(&at, all);
+    p.v = take(&at, all);
+    p.ds = take(&at, BLOCK * BLOCK);
+    return p;
+}
+
+/* ---- getting in and out of the padded layout ---- */
+static void load_plain(const struct plan *p, float *restrict to,
+                       const float *restrict from, int64_t stride)
+{
+    for (int64_t t = 0; t < p->t; t++) {
+        memcpy(to + t * p->dp, from + t * stride, (size_t)p->d * sizeof *to);
+        memset(to + t * p->dp + p->d, 0, (size_t)(p->dp - p->d) * sizeof *to);
+    }
+    memset(to + p->t * p->dp, 0, (size_t)((p->tp - p->t) * p->dp) * sizeof *to);
+}
+
+static void load_rotated(const struct plan *p, float *restrict to,
+                         const float *restrict from, int64_t stride,
+                         const float *restrict rotary, float scale)
+{
+    int64_t half = p->half;
+    for (int64_t t = 0; t < p->t; t++) {
+        const float *a = from + t * stride, *b = a + half;
+        const float *c = rotary + t * p->d, *s = c + half;
+        float *y = to + t * p->dp;
+        HR__SIMD
+        for (int64_t i = 0; i < half; i++) {
+            y[i] = scale * (a[i] * c[i] - b[i] * s[i]);
+            y[i + half] = scale * (b[i] * c[i] + a[i] * s[i]);
+        }
+        memset(y + p->d, 0, (size_t)(p->dp - p->d) * sizeof *y);
+    }
+    memset(to + p->t * p->dp, 0, (size_t)((p->tp - p->t) * p->dp) * sizeof *to);
+}
+
+/* The reverse turn: gradients of what load_rotated() made. */
+static void store_rotated(const struct plan *p, float *restrict to, int64_t stride,
+                          const float *restrict from, const float *restrict rotary,
+                          float scale)
+{
+    int64_t half = p->half;
+    for (int64_t t = 0; t < p->t; t++) {
+        const float *a = from + t * p->dp, *b = a + half;
+        const float *c = rotary + t * p->d, *s = c + half;
+        float *y = to + t * stride;
+        HR__SIMD
+        for (int64_t i = 0; i < half; i++) {
+            y[i] = scale * (a[i] * c[i] + b[i] * s[i]);
+            y[i + half] = scale * (b[i] * c[i] - a[i] * s[i]);
+        }
+    }
+}
+
+static void store_plain(const struct plan *p, float *to, int64_t stride,
+                        const float *from)
+{
+    for (int64_t t = 0; t < p->t; t++)
+        memcpy(to + t * stride, from + t * p->dp, (size_t)p->d * sizeof *to);
+}
+
+static void transpose(const struct plan *p, float *restrict to,
+                      const float *restrict from)
+{
+    for (int64_t t = 0; t < p->tp; t += PAD)
+        for (int64_t i = 0; i < p->dp; i++)
+            for (int64_t j = 0; j < PAD; j++)
+                to[i * p->tp + t + j] = from[(t + j) * p->dp + i];
+}
+
+/* ---- products ---- */
+/* A strided left operand: element (m, k) is at[m * down + k * across]. */
+struct left {
+    const float *at;
+    int64_t down, across;
+};
+
+/* TILE rows and `wide` registers of c (+)= a b; b and c are rows of whole registers. */
+static inline __attribute__((always_inline)) void tile(float *c, int64_t ldc,
+                                                       struct left a, const float *b,
+                                                       int64_t ldb, int64_t k,
+                                                       const int wide, bool add)
+{
+    lanes sum[TILE][2];
+    for (int r = 0; r < TILE; r++)
+        for (int w = 0; w < wide; w++)
+            sum[r][w] = add ? *(lanes *)(c + r * ldc + w * HR__LANES) : (lanes){0};
+    for (int64_t i = 0; i < k; i++) {
+        lanes right[2];
+        for (int w = 0; w < wide; w++)
+            right[w] = *(const lanes *)(b + i * ldb + w * HR__LANES);
+        for (int r = 0; r < TILE; r++) {
+            float x = a.at[r * a.down + i * a.across];
+            for (int w = 0; w < wide; w++)
+                sum[r][w] += x * right[w];
+        }
+    }
+    for (int r = 0; r < TILE; r++)
+        for (int w = 0; w < wide; w++)
+            *(lanes *)(c + r * ldc + w * HR__LANES) = sum[r][w];
+}
+
+/* c [TILE, n] (+)= a b; n is a multiple of PAD. */
+static void strip(float *c, int64_t ldc, struct left a, const float *b, int64_t ldb,
+                  int64_t n, int64_t k, bool add)
+{
+    int64_t j = 0;
+    for (; j + 2 * HR__LANES <= n; j += 2 * HR__LANES)
+        tile(c + j, ldc, a, b + j, ldb, k, 2, add);
+    for (; j < n; j += HR__LANES)
+        tile(c + j, ldc, a, b + j, ldb, k, 1, add);
+}
+
+/* Where a block of queries and a block of keys meet. */
+struct meet {
+    int64_t i, j;       /* first query, first key */
+    int64_t rows, cols; /* padded */
+    bool diagonal;
+};
+
+static struct meet meet_at(const struct plan *p, int64_t i, int64_t j)
+{
+    int64_t rows = p->tp - i, cols = p->tp - j;
+    return (struct meet){i, j, rows < BLOCK ? rows : BLOCK, cols < BLOCK ? cols : BLOCK,
+                         i == j};
+}
+
+/* How many keys of the block the TILE queries from row r on can see, in whole PADs. */
+static int64_t seen(const struct meet *m, int64_t r)
+{
+    return m->diagonal ? padded(r + TILE) : m->cols;
+}
+
+/* s = left right^T for the pairs that are seen. */
+static void scores(const struct plan *p, const struct meet *m, float *s,
+                   const float *left, const float *right_t)
+{
+    for (int64_t r = 0; r < m->rows; r += TILE)
+        strip(s + r * BLOCK, BLOCK, (struct left){left + (m->i + r) * p->dp, p->dp, 1},
+              right_t + m->j, p->tp, seen(m, r), p->d, false);
+}
+
+/* o [rows, dp] += s right, o being rows of queries, right rows of keys. */
+static void to_queries(const struct plan *p, const struct meet *m, float *o,
+                       const float *s, const float *right)
+{
+    for (int64_t r = 0; r < m->rows; r += TILE)
+        strip(o + r * p->dp, p->dp, (struct left){s + r * BLOCK, BLOCK, 1},
+              right + m->j * p->dp, p->dp, p->dp, seen(m, r), true);
+}
+
+/* o [cols, dp] += s^T right, o being rows of keys, right rows of queries. */
+static void to_keys(const struct plan *p, const struct meet *m, float *o,
+                    const float *s, const float *right)
+{
+    for (int64_t c = 0; c < m->cols; c += TILE) {
+        int64_t first = m->diagonal ? c / PAD * PAD : 0; /* the first that sees key c */
+        strip(o + c * p->dp, p->dp, (struct left){s + first * BLOCK + c, 1, BLOCK},
+              right + (m->i + first) * p->dp, p->dp, p->dp, m->rows - first, true);
+    }
+}
+
+/* ---- forward ---- */
+/* Scores become probabilities against the running maximum; O and the sum follow it. */
+static void soften(const struct plan *p, const struct meet *m)
+{
+    for (int64_t r = 0; r < m->rows; r++) {
+        float *s = p->s + r * BLOCK, *o = p->o + r * p->dp;
+        int64_t width = seen(m, r / TILE * TILE);
+        for (int64_t c = r + 1; m->diagonal && c < width; c++)
+            s[c] = -INFINITY;
+        float most = vec_max(s, width), sum = 0;
+        most = p->row[r] > most ? p->row[r] : most;
+        float shrink = vec_exp(p->row[r] - most);
+        HR__SIMD_SUM(sum)
+        for (int64_t c = 0; c < width; c++) {
+            s[c] = vec_exp(s[c] - most);
+            sum += s[c];
+        }
+        p->row[r] = most;
+        p->row2[r] = p->row2[r] * shrink + sum;
+        HR__SIMD
+        for (int64_t i = 0; i < p->dp; i++)
+            o[i] *= shrink;
+    }
+}
+
+static void vec_attention(const hr__head *h)
+{
+    struct plan p = plan_make(h, false);
+    load_rotated(&p, p.q, h->q, h->stride, h->rotary, p.scale);
+    load_rotated(&p, p.v, h->k, h->stride, h->rotary, 1);
+    transpose(&p, p.kt, p.v);
+    load_plain(&p, p.v, h->v, h->stride);
+    for (int64_t i = 0; i < p.tp; i += BLOCK) {
+        int64_t rows = p.tp - i < BLOCK ? p.tp - i : BLOCK;
+        memset(p.o, 0, (size_t)(rows * p.dp) * sizeof *p.o);
+        for (int64_t r = 0; r < rows; r++) {
+            p.row[r] = -INFINITY;
+            p.row2[r] = 0;
+        }
+        for (int64_t j = 0; j <= i; j += BLOCK) {
+            struct meet m = meet_at(&p, i, j);
+            scores(&p, &m, p.s, p.q, p.kt);
+            soften(&p, &m);
+            to_queries(&p, &m, p.o, p.s, p.v);
+        }
+        for (int64_t r = 0; r < rows && i + r < p.t; r++) {
+            float *to = h->out + (i + r) * h->out_stride, factor = 1.0F / p.row2[r];
+            HR__SIMD
+            for (int64_t c = 0; c < p.d; c++)
+                to[c] = p.o[r * p.dp + c] * factor;
+            h->lse[i + r] = p.row[r] + logf(p.row2[r]);
+        }
+    }
+}
+
+/* ---- backward ---- */
+/* p->row = lse, p->row2 = sum(dout out) by row; both 0 where padded. */
+static void load_rows(const struct plan *p, const hr__head *h)
+{
+    memset(p->row, 0, (size_t)(2 * p->tp) * sizeof *p->row);
+    for (int64_t t = 0; t < p->t; t++) {
+        const float *d = p->dout + t * p->dp, *o = h->out + t * h->out_stride;
+        float dot = 0;
+        HR__SIMD_SUM(dot)
+        for (int64_t i = 0; i < p->d; i++)
+            dot += d[i] * o[i];
+        p->row[t] = h->lse[t];
+        p->row2[t] = dot;
+    }
+}
+
+/* s: scores to probabilities; ds: dP to dS. What the mask hides is 0 in both. */
+static void soften_back(const struct plan *p, const struct meet *m)
+{
+    for (int64_t r = 0; r < m->rows; r++) {
+        float *restrict s = p->s + r * BLOCK, *restrict ds = p->ds + r * BLOCK;
+        int64_t width = seen(m, r / TILE * TILE);
+        float lse = p->row[m->i + r], dot = p->row2[m->i + r];
+        for (int64_t c = r + 1; m->diagonal && c < width; c++)
+            s[c] = -INFINITY;
+        HR__SIMD
+        for (int64_t c = 0; c < width; c++) {
+            s[c] = vec_exp(s[c] - lse);
+            ds[c] = s[c] * (ds[c] - dot);
+        }
+    }
+}
+
+static void vec_attention_back(const hr__head *h)
+{
+    struct plan p = plan_make(h, true);
+    load_rotated(&p, p.q, h->q, h->stride, h->rotary, p.scale);
+    load_rotated(&p, p.k, h->k, h->stride, h->rotary, 1);
+    load_plain(&p, p.v, h->v, h->stride);
+    load_plain(&p, p.dout, h->dout, h->out_stride);
+    transpose(&p, p.kt, p.k);
+    transpose(&p, p.vt, p.v);
+    load_rows(&p, h);
+    memset(p.dq, 0, (size_t)(3 * p.tp * p.dp) * sizeof *p.dq); /* dq, dk, dv */
+    for (int64_t i = 0; i < p.tp; i += BLOCK)
+        for (int64_t j = 0; j <= i; j += BLOCK) {
+            struct meet m = meet_at(&p, i, j);
+            scores(&p, &m, p.s, p.q, p.kt);
+            scores(&p, &m, p.ds, p.dout, p.vt);
+            soften_back(&p, &m);
+            to_keys(&p, &m, p.dv + j * p.dp, p.s, p.dout);
+            to_keys(&p, &m, p.dk + j * p.dp, p.ds, p.q);
+            to_queries(&p, &m, p.dq + i * p.dp, p.ds, p.k);
+        }
+    store_rotated(&p, h->dq, h->stride, p.dq, h->rotary, p.scale);
+    store_rotated(&p, h->dk, h->stride, p.dk, h->rotary, 1);
+    store_plain(&p, h->dv, h->stride, p.dv);
+}
+
+#endif
