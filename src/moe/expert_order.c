@@ -111,8 +111,6 @@ hr_status hr_moe_sort(hr_route *route, hr_tensor *received, hr_tensor *received_
     HR_TRY(hr__check_rows(received, 2, route->received, "moe_sort", "received"));
     HR_TRY(hr__check_rows(received_probs, 1, route->received, "moe_sort",
                           "received_probs"));
-    /* Orders the memory of the counts before what this stream allocates from here on. */
-    HR_TRY(hr_event_wait(route->ready, hr_stream_current()));
     if (same_order(route->owner)) {
         HR_TRY(hr_op_view(received, 2, hr_tensor_shape(received), sorted));
     } else {

@@ -120,8 +120,6 @@ hr_status hr_moe_dispatch(hr_route *route, hr_tensor *tokens, hr_tensor *probs,
     HR_TRY(hr__check_rows(tokens, 2, route->sent, "moe_dispatch", "tokens"));
     HR_TRY(hr__check_rows(probs, 1, route->sent, "moe_dispatch", "probs"));
     HR_TRY(hr__route_learn(route));
-    /* For the streams what the host has just seen is not an order yet. */
-    HR_TRY(hr_event_wait(route->ready, hr_stream_current()));
     HR_TRY(exchange(route, TO_EXPERTS, tokens, &out[0]));
     HR_TRY_GOTO(st, exchange(route, TO_EXPERTS, probs, &out[1]), fail);
     HR_TRY_GOTO(st, link_graph(&dispatch_class, route, in, out, 2), fail);

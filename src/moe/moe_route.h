@@ -42,7 +42,8 @@ hr_status hr__route_take(hr_dispatcher *d, hr_route **out);
 /* Give up one reference to the dispatcher; the last one frees it and its spare routes. */
 void hr__dispatcher_unref(hr_dispatcher *d);
 
-/* Block the host until the counts are there and derive from them what the host needs. */
+/* Block the host until the counts are there and derive from them what the host needs. What
+ * any stream is given afterwards comes after them. */
 hr_status hr__route_learn(hr_route *r);
 
 /* ERR_STATE unless the counts are known; `call` names who asks. */

@@ -158,11 +158,12 @@ static void calls_that_do_not_fit_are_refused_and_harm_nothing(void **state)
     expect_refused(&all, 8, HR_ERR_INVALID, "shape");
 }
 
-/* ---- a peer that fails or stays away ------------------------------------------------------ */
+/* ---- a peer that does not come ------------------------------------------------------------ */
+enum way_out { FAILS, RETURNS, STRAYS };
 typedef struct absence {
-    int slot;       /* before which rank 1 leaves */
-    int fails;      /* with an error, else as if it were done */
-    hr_status seen; /* by rank 0 */
+    int slot;         /* before which rank 1 takes its way out */
+    enum way_out way; /* with an error; as if it were done; into another operation */
+    hr_status seen;   /* by rank 0 */
 } absence;
 
 static hr_status forward_until(moe_flow *f, int end)
@@ -170,6 +171,19 @@ static hr_status forward_until(moe_flow *f, int end)
     for (int slot = SLOT_PRE; slot < end; slot++)
         HR_TRY(flow_forward(f, slot));
     return hr_device_synchronize(hr_group_device(f->rank->world));
+}
+
+static hr_status leave(const absence *a, moe_rank *r)
+{
+    switch (a->way) {
+    case FAILS:
+        return hr_fail(HR_ERR_CALLBACK, "made_up", "leaves before slot %d", a->slot);
+    case RETURNS:
+        return HR_OK;
+    default:
+        HR_TRY(hr_barrier(r->world, r->compute));
+        return hr_stream_synchronize(r->compute);
+    }
 }
 
 static hr_status leaving_rank(hr_group *world, void *arg)
@@ -181,42 +195,47 @@ static hr_status leaving_rank(hr_group *world, void *arg)
 
     if (st >= 0)
         st = flow_begin(&r, 0, &f);
-    if (st >= 0 && hr_group_rank(world) == 0) {
-        st = a->seen = forward_until(&f, SLOTS);
+    if (hr_group_rank(world) == 0) {
+        if (st >= 0)
+            st = forward_until(&f, SLOTS);
+        a->seen = st;
     } else if (st >= 0) {
         st = forward_until(&f, a->slot);
-        if (st >= 0 && a->fails)
-            st = hr_fail(HR_ERR_CALLBACK, "made_up", "leaves before slot %d", a->slot);
+        if (st >= 0)
+            st = leave(a, &r);
     }
     flow_end(&f);
     rank_end(&r);
     return st;
 }
 
-static void a_failing_peer_wakes_those_who_wait_for_it(void **state)
+static void expect_woken(enum way_out way, double timeout_s, hr_status expected,
+                         const char *says)
 {
     static const int slots[] = {SLOT_PRE, SLOT_DISPATCH, SLOT_COMBINE};
 
     for (int i = 0; i < 3; i++) {
-        absence a = {.slot = slots[i], .fails = 1, .seen = HR_OK};
+        absence a = {.slot = slots[i], .way = way, .seen = HR_OK};
 
-        assert_int_equal(run_two(60.0, leaving_rank, &a), HR_ERR_CALLBACK);
-        assert_non_null(strstr(hr_last_error(), "rank 1"));
-        assert_non_null(strstr(hr_last_error(), "leaves before slot"));
-        assert_true(a.seen < 0);
+        assert_int_equal(run_two(timeout_s, leaving_rank, &a), expected);
+        assert_int_equal(a.seen, expected);
+        assert_non_null(strstr(hr_last_error(), says));
     }
 }
 
-static void an_absent_peer_ends_the_wait_at_the_time_limit(void **state)
+static void a_failing_peer_wakes_those_who_wait_for_it(void **state)
 {
-    static const int slots[] = {SLOT_PRE, SLOT_DISPATCH};
+    expect_woken(FAILS, 60.0, HR_ERR_CALLBACK, "rank 1: leaves before slot");
+}
 
-    for (int i = 0; i < 2; i++) {
-        absence a = {.slot = slots[i], .seen = HR_OK};
+static void a_peer_that_returned_is_not_waited_for(void **state)
+{
+    expect_woken(RETURNS, 60.0, HR_ERR_ABORTED, "rank 1 has returned");
+}
 
-        assert_int_equal(run_two(0.3, leaving_rank, &a), HR_ERR_TIMEOUT);
-        assert_true(a.seen < 0);
-    }
+static void a_peer_that_strays_ends_the_wait_at_the_time_limit(void **state)
+{
+    expect_woken(STRAYS, 0.3, HR_ERR_TIMEOUT, "missing: ");
 }
 
 int main(void)
@@ -225,7 +244,8 @@ int main(void)
         cmocka_unit_test(options_that_cannot_work_are_refused_by_name),
         cmocka_unit_test(calls_that_do_not_fit_are_refused_and_harm_nothing),
         cmocka_unit_test(a_failing_peer_wakes_those_who_wait_for_it),
-        cmocka_unit_test(an_absent_peer_ends_the_wait_at_the_time_limit),
+        cmocka_unit_test(a_peer_that_returned_is_not_waited_for),
+        cmocka_unit_test(a_peer_that_strays_ends_the_wait_at_the_time_limit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
