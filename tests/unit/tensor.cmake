@@ -1,0 +1,5 @@
+hr_test(unit.pool SOURCES tensor/test_pool.c ROOMS tensor LABELS tsan)
+hr_test(unit.storage SOURCES tensor/test_storage.c ROOMS tensor LABELS tsan)
+hr_test(unit.tensor SOURCES tensor/test_tensor.c ROOMS tensor)
+hr_test(unit.view SOURCES tensor/test_view.c ROOMS tensor)
+hr_test(unit.contents SOURCES tensor/test_contents.c ROOMS tensor LABELS tsan)
