@@ -110,8 +110,8 @@ hr_status hr__stream_attach(hr_stream *s);
 
 /* The mark under which the calling thread launches on `s`. */
 void hr__mark_fill(hr_stream *s, hr__launch *l);
-/* May the calling thread still launch into this node? */
-bool hr__mark_is_open(uint64_t node);
+/* May the calling thread still launch into this node of `s`? */
+bool hr__mark_is_open(const hr_stream *s, uint64_t node);
 
 /* For the close of what may be current. */
 void hr__current_forget_device(const hr_device *dev);

@@ -71,10 +71,10 @@ void hr__mark_fill(hr_stream *s, hr__launch *l)
     }
 }
 
-bool hr__mark_is_open(uint64_t node)
+bool hr__mark_is_open(const hr_stream *s, uint64_t node)
 {
     for (int i = kept_depth() - 1; i >= 0; i--)
-        if (open_marks[i].node == node)
+        if (open_marks[i].stream == s && open_marks[i].node == node)
             return true;
     return false;
 }

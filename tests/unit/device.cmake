@@ -1,1 +1,3 @@
-hr_test(unit.stream SOURCES device/test_stream.c ROOMS device LABELS tsan)
+foreach(noun stream event device_fail memory_pool team device_spans)
+  hr_test(unit.${noun} SOURCES device/test_${noun}.c ROOMS device LABELS tsan)
+endforeach()

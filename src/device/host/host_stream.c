@@ -92,7 +92,7 @@ void hr__host_stream_drain(hr_stream *s)
 {
     hr__host_stream *h = host(s);
     h->done_seen = hr__counter_wait(h->done, h->head);
-    if (h->open.node && !hr__mark_is_open(h->open.node))
+    if (h->open.node && !hr__mark_is_open(s, h->open.node))
         hr__host_close_node(h);
 }
 
