@@ -1,5 +1,5 @@
 /* Copies between tensors, and to and from host memory. */
-#include "tensor_kit.h"
+#include "unit/tensor/tensor_kit.h"
 
 static void what_is_written_is_read(void **state)
 {

@@ -1,5 +1,5 @@
 /* The free lists behind tensors and functions. */
-#include "tensor_kit.h"
+#include "unit/tensor/tensor_kit.h"
 
 #include "tensor/pool.h"
 #include <pthread.h>

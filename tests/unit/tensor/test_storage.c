@@ -1,5 +1,5 @@
 /* Storages: claims on bytes, foreign memory, streams that the bytes wait for. */
-#include "tensor_kit.h"
+#include "unit/tensor/tensor_kit.h"
 
 static const int64_t four[1] = {4};
 

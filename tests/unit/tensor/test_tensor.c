@@ -1,5 +1,5 @@
 /* Tensors: handles, claims, questions, names, the probe. */
-#include "tensor_kit.h"
+#include "unit/tensor/tensor_kit.h"
 
 static void shapes_are_what_was_asked(void **state)
 {

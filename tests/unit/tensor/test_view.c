@@ -1,5 +1,5 @@
 /* Views and aliases: who keeps the bytes, and whether a release frees them. */
-#include "tensor_kit.h"
+#include "unit/tensor/tensor_kit.h"
 
 static const int64_t two_by_three[2] = {2, 3}, three_by_two[2] = {3, 2}, six[1] = {6};
 

@@ -1,0 +1,7 @@
+hr_test(unit.function SOURCES autograd/test_function.c ROOMS autograd)
+hr_test(unit.leaf SOURCES autograd/test_leaf.c ROOMS autograd)
+hr_test(unit.ready SOURCES autograd/test_ready.c ROOMS autograd)
+hr_test(unit.engine SOURCES autograd/test_engine.c ROOMS autograd LABELS tsan)
+hr_test(unit.engine_failure SOURCES autograd/test_engine_failure.c ROOMS autograd)
+hr_test(unit.wgrad_queue SOURCES autograd/test_wgrad_queue.c ROOMS autograd LABELS tsan)
+hr_test(unit.release_threads SOURCES autograd/test_release_threads.c ROOMS autograd LABELS tsan)
