@@ -1,6 +1,7 @@
 /* headrace: the entrance. Finds the sub-command and gives it the rest of the line. */
 #include "commands.h"
 #include "nearest.h"
+#include "picture_canvas.h"
 
 #include <string.h>
 
@@ -58,7 +59,10 @@ int main(int argc, char **argv)
         return EXIT_DONE;
     }
     for (int i = 0; i < COMMANDS; i++)
-        if (strcmp(name, commands[i].name) == 0)
-            return commands[i].run(argc - 2, argv + 2);
+        if (strcmp(name, commands[i].name) == 0) {
+            int status = commands[i].run(argc - 2, argv + 2);
+            hr_app_canvas_fini();
+            return status;
+        }
     return refuse(name);
 }
