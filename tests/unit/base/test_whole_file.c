@@ -118,8 +118,11 @@ static void the_stream_can_seek(void **state)
     fputs("....5678", hr_file_stream(f));
     assert_int_equal(fseek(hr_file_stream(f), 0, SEEK_SET), 0);
     fputs("1234", hr_file_stream(f));
+    assert_int_equal(fseek(hr_file_stream(f), 0, SEEK_END), 0);
+    assert_int_equal(ftell(hr_file_stream(f)), 8);
+    fputs("9", hr_file_stream(f));
     assert_int_equal(hr_file_commit(f), HR_OK);
-    expect(p->path, "12345678");
+    expect(p->path, "123456789");
 }
 
 static void permissions_follow_the_umask(void **state)
@@ -134,25 +137,42 @@ static void permissions_follow_the_umask(void **state)
 }
 
 /* A limit on the size of files stands in for a full disk: writes fail in the same place. */
+struct full {
+    struct rlimit before;
+    void (*handler)(int);
+};
+
+static struct full disk_full_after(rlim_t bytes)
+{
+    struct full full = {.handler = signal(SIGXFSZ, SIG_IGN)};
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &full.before), 0);
+    struct rlimit small = {.rlim_cur = bytes, .rlim_max = full.before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    return full;
+}
+
+static void disk_free_again(struct full full)
+{
+    setrlimit(RLIMIT_FSIZE, &full.before);
+    signal(SIGXFSZ, full.handler);
+}
+
+static void write_much(hr_file *f)
+{
+    for (int i = 0; i < 100000; i++)
+        fputc('x', hr_file_stream(f));
+}
+
 static void a_full_disk_is_named_and_the_file_before_survives(void **state)
 {
     struct place *p = *state;
-    struct rlimit limit, small;
     hr_file *f;
     put(p->path, "old");
-    void (*before)(int) = signal(SIGXFSZ, SIG_IGN);
-    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
-    small = limit;
-    small.rlim_cur = 10000;
-    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
-    hr_status st = hr_file_begin(p->path, &f);
-    if (st == HR_OK) {
-        for (int i = 0; i < 100000; i++)
-            fputc('x', hr_file_stream(f));
-        st = hr_file_commit(f);
-    }
-    setrlimit(RLIMIT_FSIZE, &limit);
-    signal(SIGXFSZ, before);
+    assert_int_equal(hr_file_begin(p->path, &f), HR_OK);
+    struct full full = disk_full_after(10000);
+    write_much(f);
+    hr_status st = hr_file_commit(f);
+    disk_free_again(full);
     assert_int_equal(st, HR_ERR_IO);
     assert_non_null(strstr(hr_last_error(), p->path));
     assert_non_null(strstr(hr_last_error(), "File too large"));
@@ -164,19 +184,28 @@ static void a_full_disk_is_named_and_the_file_before_survives(void **state)
 static void a_disk_full_at_the_last_byte_is_found_by_commit(void **state)
 {
     struct place *p = *state;
-    struct rlimit limit, small;
     hr_file *f;
     assert_int_equal(hr_file_begin(p->path, &f), HR_OK);
     fputs("more than two", hr_file_stream(f));
-    void (*before)(int) = signal(SIGXFSZ, SIG_IGN);
-    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
-    small = limit;
-    small.rlim_cur = 2;
-    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    struct full full = disk_full_after(2);
     hr_status st = hr_file_commit(f);
-    setrlimit(RLIMIT_FSIZE, &limit);
-    signal(SIGXFSZ, before);
+    disk_free_again(full);
     assert_int_equal(st, HR_ERR_IO);
+    assert_non_null(strstr(hr_last_error(), "File too large"));
+    assert_int_equal(files_in(p->dir), 0);
+}
+
+/* There is a hole in such a file, whatever was written after. */
+static void a_disk_that_was_full_for_a_while_is_not_forgotten(void **state)
+{
+    struct place *p = *state;
+    hr_file *f;
+    assert_int_equal(hr_file_begin(p->path, &f), HR_OK);
+    struct full full = disk_full_after(10000);
+    write_much(f);
+    disk_free_again(full);
+    write_much(f);
+    assert_int_equal(hr_file_commit(f), HR_ERR_IO);
     assert_non_null(strstr(hr_last_error(), "File too large"));
     assert_int_equal(files_in(p->dir), 0);
 }
@@ -261,6 +290,7 @@ int main(void)
         TEST(permissions_follow_the_umask),
         TEST(a_full_disk_is_named_and_the_file_before_survives),
         TEST(a_disk_full_at_the_last_byte_is_found_by_commit),
+        TEST(a_disk_that_was_full_for_a_while_is_not_forgotten),
         TEST(a_folder_that_is_missing_is_named),
         TEST(what_is_no_plain_file_is_not_replaced),
         TEST(a_name_without_a_folder_is_fine),
