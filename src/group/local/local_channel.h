@@ -24,7 +24,8 @@ typedef struct hr__post {
     struct hr__post *next; /* ring of a member's posts, oldest after newest */
     atomic_bool busy;      /* set at issue, cleared when the kernel is through */
     hr__member *me;
-    hr__call call; /* its count arrays are those below */
+    int64_t arrived_ns; /* the kernel: when it began */
+    hr__call call;      /* its count arrays are those below */
     int64_t *send_counts, *recv_counts, *send_offsets; /* [size], elements */
     hr__msg *msgs;                                     /* [cap], n in use: a batch */
     hr_operand *operands;                              /* [cap] */

@@ -75,7 +75,10 @@ static hr_status check_posts(hr__channel *ch, hr__member *m)
 {
     const hr__call *first = &ch->members[0].posted->call;
     hr__where where = hr__channel_where(ch, "operation", m->ops);
-    ch->last_ns = hr_now_ns();
+    ch->last_ns = m->posted->arrived_ns;
+    for (int i = 0; i < ch->n; i++)
+        if (ch->members[i].posted->arrived_ns > ch->last_ns)
+            ch->last_ns = ch->members[i].posted->arrived_ns;
     for (int i = 1; i < ch->n; i++) {
         const hr__call *other = &ch->members[i].posted->call;
         if (!same_call(first, other))
@@ -213,7 +216,8 @@ static int64_t link_bytes(const hr__member *m, const hr__post *p)
 static hr_status run(hr__member *m, hr__post *p)
 {
     hr__entry entry = {hr__op_name(p->call.kind), m->ops, link_bytes(m, p)};
-    hr__transfer t = {.op = entry.op, .arrived_ns = hr_now_ns(), .bytes = entry.bytes};
+    hr__transfer t = {.op = entry.op, .bytes = entry.bytes};
+    t.arrived_ns = p->arrived_ns = hr_now_ns();
     m->posted = p;
     HR_TRY(hr__channel_meet(m, &m->ch->work, &entry, check_posts));
     t.last_ns = m->ch->last_ns;
