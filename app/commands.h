@@ -11,8 +11,13 @@ int hr_app_cmd_train(int argc, char *const *argv);
 int hr_app_cmd_sample(int argc, char *const *argv);
 int hr_app_cmd_info(int argc, char *const *argv);
 
+/* The exit status after reading options (`usage`) or after work that ended with `st`; the last line on
+ * standard error says what went wrong and where. */
+int hr_app_usage(const char *command, hr_status st);
+int hr_app_finish(const char *command, hr_status st);
+
 /* In trainer.c and sample.c. An interrupted run returns ERR_ABORTED, or what the interruption made
- * fail: cmd_train.c asks hr_app_interrupted(). */
+ * fail: hr_app_finish() asks hr_app_interrupted(). */
 hr_status hr_app_train(const train_options *o);
 hr_status hr_app_sample(const sample_options *o);
 

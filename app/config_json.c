@@ -42,8 +42,8 @@ static hr_status set_key(const option_table *t, const char *name, const char *ke
     int i = hr_app_option_find(t, key);
     if (i < 0)
         return hr_fail(HR_ERR_INVALID, "config_key",
-                       "'%s': headrace %s has no option '%.64s'; the nearest is '%s'",
-                       name, t->command, key, hr_app_option_nearest(t, key));
+                       "'%s': there is no option '%.64s'; the nearest is '%s'", name,
+                       key, hr_app_option_nearest(t, key));
     const option_spec *s = &t->spec[i];
     if (strcmp(key, "config") == 0)
         return hr_fail(HR_ERR_INVALID, "config_key",

@@ -162,8 +162,7 @@ static hr_status parse_one(const option_table *t, int argc, char *const *argv, i
     const char *arg = argv[(*at)++];
     if (strncmp(arg, "--", 2) != 0 || !arg[2])
         return hr_fail(HR_ERR_INVALID, "option_unknown",
-                       "headrace %s takes no argument '%s'; the nearest option is --%s",
-                       t->command, arg,
+                       "'%s' is no option; the nearest is --%s", arg,
                        hr_app_option_nearest(t, arg + strspn(arg, "-")));
     const char *equals = strchr(arg, '=');
     char name[64];
@@ -172,8 +171,8 @@ static hr_status parse_one(const option_table *t, int argc, char *const *argv, i
     int i = hr_app_option_find(t, name);
     if (i < 0)
         return hr_fail(HR_ERR_INVALID, "option_unknown",
-                       "headrace %s has no option --%s; the nearest is --%s",
-                       t->command, name, hr_app_option_nearest(t, name));
+                       "there is no option --%s; the nearest is --%s", name,
+                       hr_app_option_nearest(t, name));
     const option_spec *s = &t->spec[i];
     char label[72];
     snprintf(label, sizeof label, "--%s", name);

@@ -1,0 +1,25 @@
+/* How a sub-command ends: its exit status and its last line. */
+#include "commands.h"
+#include "interrupt.h"
+
+int hr_app_usage(const char *command, hr_status st)
+{
+    if (st == HR_PENDING) /* --help was asked for and given */
+        return EXIT_DONE;
+    fprintf(stderr, "headrace %s: %s\n", command, hr_last_error());
+    return EXIT_USAGE;
+}
+
+int hr_app_finish(const char *command, hr_status st)
+{
+    if (hr_app_interrupted()) {
+        fprintf(stderr, "headrace %s: interrupted by signal %d\n", command,
+                hr_app_interrupt_signal());
+        return EXIT_INTERRUPTED;
+    }
+    if (st < 0) {
+        fprintf(stderr, "headrace %s: failed: %s\n", command, hr_last_error());
+        return EXIT_FAILED;
+    }
+    return EXIT_DONE;
+}
