@@ -27,8 +27,8 @@ test:
 # HEADRACE_CONFORMANCE=dir runs the recordings of that folder.
 conformance:
 	@$(WITH_TESTS)
-	@$(BUILD) conformance_runner
-	@$(R)/conformance_runner
+	@$(BUILD) conform_megatron
+	@$(R)/tests/conform/conform_megatron
 
 bench:
 	$(PLAIN)

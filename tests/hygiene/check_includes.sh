@@ -56,6 +56,8 @@ for folder in app bench tests/conform; do
         file=${line%%:*} path=${line#*:}
         case "$path" in
         headrace/*) [ -f "include/$path" ] || complain "$file: no public header \"$path\"" ;;
+        conform/*) [ "$folder/${path#conform/}" = "tests/$path" ] ||
+            complain "$file: sees \"$path\", which is not public" ;;
         *) [ -f "$folder/$path" ] || [ -f "$(dirname "$file")/$path" ] ||
             complain "$file: sees \"$path\", which is not public" ;;
         esac
