@@ -186,9 +186,14 @@ static void poison_freed(hr__pool *p, hr__block *b, hr_stream *s)
     ops->event_record(b->poisoned, s);
 }
 
-static uint64_t issued_on(const hr_device *dev, int id)
+/* All that comes before the next launch on the stream with this id: its launches, and what
+ * it was made to wait for since. Nothing that the host has not waited for if it is gone. */
+static void join_queued(hr__clock *uses, const hr_device *dev, int id)
 {
-    return dev->streams[id] ? dev->streams[id]->issued : dev->retired[id];
+    if (dev->streams[id]) {
+        hr__clock c = hr__stream_clock(dev->streams[id]);
+        hr__clock_join(uses, &c);
+    }
 }
 
 void hr__pool_free(hr__pool *p, hr__block *b, hr_stream *s)
@@ -197,7 +202,7 @@ void hr__pool_free(hr__pool *p, hr__block *b, hr_stream *s)
     b->uses = (hr__clock){{0}};
     for (int i = 0; i < HR_MAX_STREAMS; i++)
         if (i == on || (b->recorded >> i & 1))
-            b->uses.at[i] = issued_on(p->dev, i);
+            join_queued(&b->uses, p->dev, i);
     if (p->poison) {
         /* The stream of the alloc may be gone, and all its work with it. */
         hr_stream *filler = p->dev->streams[on];

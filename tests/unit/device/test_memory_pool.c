@@ -85,6 +85,22 @@ static void event_from_before_the_last_use_is_not_enough(void **state)
     tear_down(&f);
 }
 
+static void waits_queued_before_the_free_guard_the_block(void **state)
+{
+    fixture f = set_up(-1);
+    hr_event *idle = new_event(f.dev);
+    void *p = alloc(f.b, 1000);
+    OK(hr_event_record(idle, f.a)); /* of a, as it was before it waited */
+    work(f.b);
+    order(f.e, f.b, f.a);
+    hr_mem_free(p, f.a); /* no launch on a since the wait */
+    OK(hr_event_wait(idle, f.c));
+    assert_ptr_not_equal(alloc(f.c, 1000), p);
+    order(f.e, f.a, f.c);
+    assert_ptr_equal(alloc(f.c, 1000), p);
+    tear_down(&f);
+}
+
 static void recorded_streams_guard_the_block_too(void **state)
 {
     fixture f = set_up(-1);
@@ -325,6 +341,7 @@ int main(void)
         cmocka_unit_test(freed_block_serves_its_own_stream_at_once),
         cmocka_unit_test(other_stream_gets_it_only_behind_an_event),
         cmocka_unit_test(event_from_before_the_last_use_is_not_enough),
+        cmocka_unit_test(waits_queued_before_the_free_guard_the_block),
         cmocka_unit_test(recorded_streams_guard_the_block_too),
         cmocka_unit_test(finished_work_alone_orders_nothing),
         cmocka_unit_test(host_waits_order_all_later_launches),
