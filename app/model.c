@@ -123,7 +123,8 @@ static hr_status build(hr_app_model *m, const hr_app_model_opts *o, layer_index 
     m->loss_scale = o->loss_scale;
     for (int i = 0; i < m->shape.layers; i++) {
         place_layer(m, i, &at[i], o->aux_scale);
-        hr_app_block_describe(&m->blocks[i], &m->descs[i]);
+        if (o->tokens) /* a plain model has no plans */
+            hr_app_block_describe(&m->blocks[i], &m->descs[i]);
     }
     return HR_OK;
 }

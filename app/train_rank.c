@@ -15,10 +15,7 @@ int64_t hr_app_train_tokens(const train_options *o)
 static hr_status open_streams(train_rank *r)
 {
     hr_device *dev = hr_device_current();
-    APP_TRY(hr_stream_create(
-        dev, &(hr_stream_opts){HR_INIT(hr_stream_opts), .name = "compute"},
-        &r->compute));
-    hr_stream_enter(r->compute, &(hr_stream *){NULL});
+    r->compute = hr_device_default_stream(dev);
     int least, greatest;
     hr_device_priority_range(dev, &least, &greatest);
     APP_TRY(hr_stream_create(dev,
@@ -116,6 +113,8 @@ static void close_rank(train_rank *r)
 static double hidden_share(const train_rank *r)
 {
     hr_overlap v;
+    if (r->comm == r->compute)
+        return 0;
     if (hr_timeline_overlap(r->job->timeline, hr_device_rank(hr_device_current()), &v) <
         0)
         return NAN;
