@@ -1,0 +1,8 @@
+set(op_check ops/op_check.c ops/reference.c)
+hr_test(unit.products SOURCES ops/test_products.c ${op_check} ROOMS ops LABELS tsan)
+hr_test(unit.row_ops SOURCES ops/test_row_ops.c ${op_check} ROOMS ops LABELS tsan)
+hr_test(unit.attention SOURCES ops/test_attention.c ${op_check} ROOMS ops LABELS tsan)
+hr_test(unit.routing_ops SOURCES ops/test_routing_ops.c ${op_check} ROOMS ops LABELS tsan)
+hr_test(unit.optimizer SOURCES ops/test_optimizer.c ${op_check} ROOMS ops LABELS tsan)
+hr_test(unit.op_errors SOURCES ops/test_op_errors.c ${op_check} ROOMS ops)
+hr_test(unit.vec SOURCES ops/test_vec.c ${op_check} ROOMS ops)
