@@ -1,4 +1,5 @@
-/* What the dispatcher issues: the same operations on every rank, and memory that does not grow. */
+/* What the dispatcher issues: the same operations on every rank, what the host waits for, and
+ * memory that neither grows nor is handed out too early. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -6,11 +7,31 @@
 
 #include <cmocka.h>
 
-#include "base/try.h" /* HR_TRY */
+#include "base/try.h"      /* HR_TRY */
+#include "moe/moe_route.h" /* source, slot: whose memory is watched */
 #include "unit/moe/moe_runs.h"
+#include <sched.h>
+#include <stdatomic.h>
 #include <string.h>
 
 enum { STEPS = 200, WARM = 10 };
+
+static moe_case small(void)
+{
+    return (moe_case){.ranks = 2,
+                      .experts = 4,
+                      .top_k = 2,
+                      .width = 4,
+                      .hidden = 3,
+                      .tokens = {6, 5},
+                      .choose = choose_spread};
+}
+
+static hr_status run_two(hr_rank_fn fn, void *arg)
+{
+    return hr_local_run(2, &(hr_local_opts){HR_INIT(hr_local_opts), .timeout_s = 60.0},
+                        fn, arg);
+}
 
 /* ---- logs ------------------------------------------------------------------------------ */
 typedef struct op_log {
@@ -66,13 +87,7 @@ static void expect_equal_operations(const moe_case *c)
 
 static void every_rank_issues_the_same_operations(void **state)
 {
-    moe_case c = {.ranks = 2,
-                  .experts = 4,
-                  .top_k = 2,
-                  .width = 4,
-                  .hidden = 3,
-                  .tokens = {6, 5},
-                  .choose = choose_spread};
+    moe_case c = small();
 
     expect_equal_operations(&c);
     c.choose = choose_first_rank; /* nothing for rank 1 */
@@ -119,19 +134,10 @@ static hr_status grow_rank(hr_group *world, void *arg)
 
 static void memory_does_not_grow_with_steps(void **state)
 {
-    const moe_case c = {.ranks = 2,
-                        .experts = 4,
-                        .top_k = 2,
-                        .width = 4,
-                        .hidden = 3,
-                        .tokens = {6, 5},
-                        .choose = choose_spread};
+    const moe_case c = small();
     growth g = {.c = &c};
 
-    assert_int_equal(
-        hr_local_run(2, &(hr_local_opts){HR_INIT(hr_local_opts), .timeout_s = 60.0},
-                     grow_rank, &g),
-        HR_OK);
+    assert_int_equal(run_two(grow_rank, &g), HR_OK);
     assert_int_equal(g.uneven, 0);
     for (int r = 0; r < 2; r++) {
         assert_int_equal(g.last[r].live_bytes, g.warm[r].live_bytes);
@@ -140,11 +146,130 @@ static void memory_does_not_grow_with_steps(void **state)
     }
 }
 
+enum { BLOCKS = 100 };
+typedef struct reuse {
+    moe_case c;
+    int early[CASE_MAX_RANKS], late[CASE_MAX_RANKS];
+} reuse;
+
+/* Takes blocks for the compute stream: how many of the two addresses are among them? */
+static hr_status take_blocks(moe_rank *r, size_t bytes, const void *const *address,
+                             void **block, int *found)
+{
+    for (int i = 0; i < BLOCKS; i++) {
+        HR_TRY(hr_mem_alloc(r->compute, bytes, &block[i]));
+        *found += block[i] == address[0] || block[i] == address[1];
+    }
+    return HR_OK;
+}
+
+static hr_status release_route(moe_rank *r, moe_flow *f, reuse *u, int rank)
+{
+    void *block[2 * BLOCKS] = {NULL};
+
+    for (int slot = SLOT_PRE; slot < SLOTS; slot++)
+        HR_TRY(flow_forward(f, slot));
+    const size_t bytes = hr_tensor_bytes(f->route->source);
+    const void *const maps[2] = {hr_tensor_data(f->route->source),
+                                 hr_tensor_data(f->route->slot)};
+    hr_route_release(f->route);
+    f->route = NULL;
+    hr_status st = take_blocks(r, bytes, maps, block, &u->early[rank]);
+    if (st >= 0)
+        st = hr_event_wait(f->done, r->compute);
+    if (st >= 0)
+        st = take_blocks(r, bytes, maps, block + BLOCKS, &u->late[rank]);
+    for (int i = 0; i < 2 * BLOCKS; i++)
+        hr_mem_free(block[i], r->compute);
+    return st;
+}
+
+static hr_status reuse_rank(hr_group *world, void *arg)
+{
+    reuse *u = arg;
+    moe_flow f = {0};
+    moe_rank r;
+    bool mode = hr_grad_mode_set(false); /* so that no graph holds the route */
+    hr_status st = rank_begin(&u->c, world, 1, &r);
+
+    if (st >= 0)
+        st = flow_begin(&r, 0, &f);
+    if (st >= 0)
+        st = release_route(&r, &f, u, hr_group_rank(world));
+    flow_end(&f);
+    rank_end(&r);
+    hr_grad_mode_set(mode);
+    return st;
+}
+
+static void maps_are_free_only_after_combine_on_its_stream(void **state)
+{
+    reuse u = {.c = small()};
+
+    assert_int_equal(run_two(reuse_rank, &u), HR_OK);
+    for (int r = 0; r < 2; r++) {
+        assert_int_equal(u.early[r], 0);
+        assert_int_equal(u.late[r], 2);
+    }
+}
+
+/* ---- what the host waits for --------------------------------------------------------------- */
+static hr_status wait_at_gate(const void *args, hr_team *team)
+{
+    atomic_int *open = *(atomic_int *const *)args;
+    const int64_t limit = hr_now_ns() + 20 * (int64_t)1000000000;
+
+    while (!atomic_load(open)) {
+        if (hr_now_ns() > limit)
+            return hr_fail(HR_ERR_TIMEOUT, "gate", "test: the gate was never opened");
+        sched_yield();
+    }
+    return HR_OK;
+}
+
+static hr_status dispatch_behind_gates(moe_rank *r, moe_flow *f, atomic_int *open)
+{
+    HR_TRY(hr_launch(r->comm, "gate", wait_at_gate, &open, sizeof open, NULL, 0));
+    HR_TRY(flow_forward(f, SLOT_PRE));
+    HR_TRY(hr_launch(r->compute, "gate", wait_at_gate, &open, sizeof open, NULL, 0));
+    return flow_forward(f, SLOT_DISPATCH);
+}
+
+static hr_status gated_rank(hr_group *world, void *arg)
+{
+    atomic_int open = 0;
+    moe_flow f = {0};
+    moe_rank r;
+    hr_status st = rank_begin(arg, world, 1, &r);
+
+    if (st >= 0)
+        st = flow_begin(&r, 0, &f);
+    if (st >= 0)
+        st = dispatch_behind_gates(&r, &f, &open);
+    atomic_store(&open, 1);
+    hr_status end = hr_device_synchronize(hr_group_device(world));
+    flow_end(&f);
+    rank_end(&r);
+    return st < 0 ? st : end;
+}
+
+static void dispatch_waits_for_the_counts_alone(void **state)
+{
+    moe_case c = small();
+    hr_status st = run_two(gated_rank, &c);
+
+    if (st < 0)
+        print_error("%s\n", hr_last_error());
+    assert_int_equal(st, HR_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_rank_issues_the_same_operations),
+        cmocka_unit_test(dispatch_waits_for_the_counts_alone),
         cmocka_unit_test(memory_does_not_grow_with_steps),
+        cmocka_unit_test(maps_are_free_only_after_combine_on_its_stream),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
