@@ -93,7 +93,7 @@ static hr_status check_posts(hr__channel *ch, hr__member *m)
 /* ---- moving bytes ---- */
 static void pull(void *to, const void *from, int64_t count, size_t element_bytes)
 {
-    if (count > 0 && to != from)
+    if (count > 0 && to && from && to != from)
         memcpy(to, from, (size_t)count * element_bytes);
 }
 
@@ -252,7 +252,8 @@ static void copy_counts(hr__post *p, const hr__call *c, int n, int64_t *out,
 static int declare(hr__post *p, int n, hr_operand *o)
 {
     const hr__call *c = &p->call;
-    int64_t out = c->count, in = c->count;
+    int64_t out = c->count;
+    int64_t in = out;
     if (c->kind == HR__ALL_TO_ALL)
         copy_counts(p, c, n, &out, &in);
     else if (c->kind == HR__ALL_GATHER)

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 enum { PAUSES = 100, YIELDS = 4 };
-static const int64_t look_every_ns = 20 * 1000 * 1000;
+static const int64_t look_every_ns = 20000000;
 
 static void cpu_pause(void)
 {

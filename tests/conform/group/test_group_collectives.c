@@ -25,6 +25,14 @@ static float sum_in_rank_order(int n, int64_t i)
     return acc;
 }
 
+static bool same_bits(float a, float b)
+{
+    uint32_t x, y;
+    memcpy(&x, &a, sizeof x);
+    memcpy(&y, &b, sizeof y);
+    return x == y;
+}
+
 static const int64_t counts[] = {0, 1, 2, 7, 1024, 3001};
 enum { N_COUNTS = sizeof counts / sizeof counts[0], MOST = 3001 };
 
@@ -39,8 +47,7 @@ static hr_status sum_once(hr_group *g, int64_t count, bool in_place, float *send
     TRY(hr_stream_synchronize(stream(g)));
     const float *got = in_place ? send : recv;
     for (int64_t i = 0; i < count; i++) {
-        float want = sum_in_rank_order(n, i);
-        CHECK(memcmp(&got[i], &want, sizeof want) == 0);
+        CHECK(same_bits(got[i], sum_in_rank_order(n, i)));
         CHECK(in_place || send[i] == value(me, i));
     }
     return HR_OK;
@@ -103,10 +110,11 @@ static hr_status gather(hr_group *g, void *arg)
     enum { COUNT = 37, RANKS = 8 };
     int n = hr_group_size(g), me = hr_group_rank(g);
     int32_t send[COUNT], recv[COUNT * RANKS], in_place[COUNT * RANKS];
+    int32_t *mine = in_place + (size_t)me * COUNT;
     for (int i = 0; i < COUNT; i++)
-        send[i] = in_place[me * COUNT + i] = (int32_t)number((uint32_t)me, (uint32_t)i);
+        send[i] = mine[i] = (int32_t)number((uint32_t)me, (uint32_t)i);
     TRY(hr_all_gather(g, send, recv, COUNT, HR_I32, stream(g)));
-    TRY(hr_all_gather(g, in_place + me * COUNT, in_place, COUNT, HR_I32, stream(g)));
+    TRY(hr_all_gather(g, mine, in_place, COUNT, HR_I32, stream(g)));
     TRY(hr_all_gather(g, NULL, NULL, 0, HR_BF16, stream(g)));
     TRY(hr_stream_synchronize(stream(g)));
     for (int r = 0; r < n; r++)
@@ -126,17 +134,16 @@ static hr_status scatter(hr_group *g, void *arg)
     enum { COUNT = 1500, RANKS = 8 };
     static _Thread_local float send[COUNT * RANKS], recv[COUNT];
     int n = hr_group_size(g), me = hr_group_rank(g);
+    float *mine = send + (size_t)me * COUNT; /* in place */
     for (int i = 0; i < COUNT * n; i++)
         send[i] = value(me, i);
     TRY(hr_reduce_scatter(g, send, recv, COUNT, HR_F32, HR_SUM, stream(g)));
-    TRY(hr_reduce_scatter(g, send, send + me * COUNT, COUNT, HR_F32, HR_SUM,
-                          stream(g)));
+    TRY(hr_reduce_scatter(g, send, mine, COUNT, HR_F32, HR_SUM, stream(g)));
     TRY(hr_stream_synchronize(stream(g)));
     for (int i = 0; i < COUNT; i++) {
-        float want = sum_in_rank_order(n, me * COUNT + i);
-        CHECK(memcmp(&recv[i], &want, sizeof want) == 0);
+        CHECK(same_bits(recv[i], sum_in_rank_order(n, me * COUNT + i)));
+        CHECK(same_bits(recv[i], mine[i]));
     }
-    CHECK(memcmp(recv, send + me * COUNT, sizeof recv) == 0);
     return HR_OK;
 }
 
@@ -209,6 +216,37 @@ static void many_operations_may_be_queued(void **state)
     succeeds_everywhere(queue_many, NULL);
 }
 
+/* What follows an operation on its stream may overwrite the sources at once, while slower ranks
+ * are still in it. */
+static hr_status overwrite(hr_group *g, void *arg)
+{
+    enum { COUNT = 8192, RANKS = 8, ROUNDS = 20 };
+    static int32_t sends[RANKS][COUNT], sums[RANKS][COUNT], all[RANKS][RANKS * COUNT];
+    int n = hr_group_size(g), me = hr_group_rank(g);
+    hr_stream *s = stream(g);
+    for (int round = 0; round < ROUNDS; round++) {
+        for (int i = 0; i < COUNT; i++)
+            sends[me][i] = round + me;
+        TRY(hr_all_gather(g, sends[me], all[me], COUNT, HR_I32, s));
+        TRY(hr_all_reduce(g, sends[me], sums[me], COUNT, HR_I32, HR_SUM, s));
+        TRY(hr_fill(s, sends[me], 0xff, sizeof sends[me]));
+        TRY(hr_broadcast(g, sums[me], COUNT * sizeof(int32_t), 0, s));
+        if (me == 0)
+            TRY(hr_fill(s, sums[me], 0xff, sizeof sums[me]));
+        TRY(hr_stream_synchronize(s));
+        for (int i = 0; i < n * COUNT; i++)
+            CHECK(all[me][i] == round + i / COUNT);
+        for (int i = 0; me && i < COUNT; i++)
+            CHECK(sums[me][i] == n * round + n * (n - 1) / 2);
+    }
+    return HR_OK;
+}
+
+static void sources_may_be_overwritten_by_what_follows(void **state)
+{
+    succeeds_everywhere(overwrite, NULL);
+}
+
 static hr_status refuse(hr_group *g, void *arg)
 {
     float x[4] = {0};
@@ -251,6 +289,7 @@ int main(void)
         cmocka_unit_test(broadcast_takes_any_root),
         cmocka_unit_test(barrier_holds_until_all_are_there),
         cmocka_unit_test(many_operations_may_be_queued),
+        cmocka_unit_test(sources_may_be_overwritten_by_what_follows),
         cmocka_unit_test(bad_arguments_are_refused_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
