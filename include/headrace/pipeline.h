@@ -137,14 +137,18 @@ HR_API HR_RESULT hr_status hr_node_get_output(hr_node *node, hr_tensor *const **
  * ERR_STATE "no_inputs", "spent". */
 HR_API HR_RESULT hr_status hr_node_get_grad(hr_node *node, hr_tensor **grads, int *n);
 
+/* Give up inputs and outputs, as backward does at its end; for a node that will run none.
+ * ERR_STATE "spent" if that has happened. */
+HR_API HR_RESULT hr_status hr_node_release(hr_node *node);
+
 HR_API int hr_node_inputs(const hr_node *node);              /* stored; 0 once spent */
 HR_API hr_tensor *hr_node_input(const hr_node *node, int i); /* borrowed */
 HR_API bool hr_node_spent(const hr_node *node);
 HR_API hr_stream *
 hr_node_stream(const hr_node *node); /* NULL: none, or not asked yet */
 
-/* What forward and backward stand in: wait, push `range` (NULL: the node's name), enter ... exit,
- * pop, record, whatever `body` returns (Megatron: stream_acquire_context). */
+/* What forward and backward stand in: wait, push `range` (NULL or "": none), enter ... exit, pop, record,
+ * whatever `body` returns (Megatron: stream_acquire_context). */
 HR_API HR_RESULT hr_status hr_node_acquire(hr_node *node, const char *range,
                                            hr_status (*body)(void *arg), void *arg);
 

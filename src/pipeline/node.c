@@ -55,6 +55,17 @@ void hr__node_fini(hr_node *node)
     }
 }
 
+hr_status hr_node_release(hr_node *node)
+{
+    if (node->noop)
+        return HR_OK;
+    if (node->spent)
+        return hr_fail(HR_ERR_STATE, "spent", "node '%s': released already",
+                       node->names.name);
+    hr__node_release_state(node);
+    return HR_OK;
+}
+
 static const char *interned(const char *name, const char *what)
 {
     char buf[256];

@@ -83,7 +83,7 @@ hr_status hr_node_acquire(hr_node *node, const char *range,
 {
     if (node->noop)
         return body(arg);
-    return acquire(node, range, HR_DIR_NONE, body, arg);
+    return acquire(node, range && range[0] ? range : NULL, HR_DIR_NONE, body, arg);
 }
 
 hr_status hr__node_callback_failed(const hr_node *node, const char *what, hr_status st)

@@ -1,0 +1,121 @@
+/* Runs the recorded traces of Megatron-LM against the library: HEADRACE_CONFORMANCE (or the first
+ * argument) names the folder with the files, the repository's copy is the default. Prints a line
+ * a file and the first differences; any difference, or no case at all, makes it fail. What the
+ * records mean is in data/megatron/README.md.
+ *
+ * What is left out is left out by a rule with a reason, never by the name of a case. */
+#include "compare.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const struct file {
+    const char *name;
+    verdict (*run)(json_t *c, outcome *o); /* NULL: not covered yet */
+} files[] = {
+    {"schedule_node.json", run_node_case},
+    {"layer_plan.json", run_layer_case},
+    {"chunk_plan.json", run_chunk_case},
+    {"no_pipelining.json", run_step_case},
+    {"layer_node.json", run_policy_case},
+    {"streams.json", run_streams_case},
+    {"stage_grad.json", run_stage_case},
+    {"rank_helpers.json", run_ranks_case},
+    {"microbatch_counts.json", NULL},
+    {"schedule_tables.json", NULL},
+    {"p2p_order.json", NULL},
+    {"rank_grids.json", NULL},
+    {"group_creation.json", NULL},
+    {"pipeline_1f1b.json", NULL},
+    {"pipeline_interleaved.json", NULL},
+};
+
+enum { SHOWN = 5, REASONS = 16 };
+
+typedef struct tally {
+    int run, equal, left;
+    int n_reasons;
+    const char *reason[REASONS];
+    int count[REASONS];
+} tally;
+
+static void count_reason(tally *t, const char *reason)
+{
+    int i = 0;
+    while (i < t->n_reasons && strcmp(t->reason[i], reason) != 0)
+        i++;
+    if (i == t->n_reasons) {
+        if (i == REASONS)
+            return;
+        t->reason[t->n_reasons++] = reason;
+        t->count[i] = 0;
+    }
+    t->count[i]++;
+}
+
+static void run_case(const struct file *f, json_t *c, tally *t)
+{
+    outcome o = {.verdict = EQUAL};
+    verdict v = f->run ? f->run(c, &o) : out_left(&o, "next");
+    if (v == LEFT_OUT) {
+        t->left++;
+        count_reason(t, o.reason);
+        return;
+    }
+    t->run++;
+    if (v == EQUAL) {
+        t->equal++;
+        return;
+    }
+    if (t->run - t->equal <= SHOWN)
+        printf("  differs: %s: %s\n", json_string_value(json_object_get(c, "name")),
+               o.diff);
+}
+
+/* Returns false if the file is there and cannot be read. */
+static bool run_file(const char *dir, const struct file *f, const char *only, tally *t)
+{
+    char path[1024];
+    json_error_t err;
+    snprintf(path, sizeof path, "%s/%s", dir, f->name);
+    FILE *there = fopen(path, "r");
+    if (there == NULL)
+        return true;
+    json_t *cases = json_loadf(there, 0, &err);
+    fclose(there);
+    if (!json_is_array(cases)) {
+        printf("%s: %s\n", path, cases ? "no list of cases" : err.text);
+        json_decref(cases);
+        return false;
+    }
+    size_t i;
+    json_t *c;
+    json_array_foreach(cases, i, c)
+    {
+        const char *name = json_string_value(json_object_get(c, "name"));
+        if (only == NULL || (name && strstr(name, only)))
+            run_case(f, c, t);
+    }
+    json_decref(cases);
+    printf("%s run %d equal %d left-out %d\n", f->name, t->run, t->equal, t->left);
+    for (int k = 0; k < t->n_reasons; k++)
+        printf("  left out %d: %s\n", t->count[k], t->reason[k]);
+    return true;
+}
+
+int main(int argc, char **argv)
+{
+    const char *env = getenv("HEADRACE_CONFORMANCE");
+    const char *dir = argc > 1 ? argv[1] : env && env[0] ? env : MEGATRON_DATA;
+    const char *only = argc > 2 ? argv[2] : NULL; /* a part of the names to run */
+    int passed = 0, failed = 0;
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+        tally t = {0};
+        if (!run_file(dir, &files[i], only, &t))
+            failed++;
+        passed += t.equal;
+        failed += t.run - t.equal;
+    }
+    printf("%d passed, %d failed\n", passed, failed);
+    return failed > 0 || passed == 0;
+}
