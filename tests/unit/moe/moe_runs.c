@@ -75,7 +75,10 @@ static hr_status run_rank(hr_group *world, void *arg)
 
 hr_status run_case(moe_run *run)
 {
-    return hr_local_run(run->c->ranks,
-                        &(hr_local_opts){HR_INIT(hr_local_opts), .timeout_s = 60.0},
-                        run_rank, run);
+    const hr_local_opts opts = {
+        HR_INIT(hr_local_opts),
+        .timeout_s = 60.0,
+        .device = {HR_INIT(hr_device_opts), .memory = run->memory},
+    };
+    return hr_local_run(run->c->ranks, &opts, run_rank, run);
 }

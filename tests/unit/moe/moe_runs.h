@@ -14,7 +14,8 @@ typedef struct moe_run {
     run_order order;
     int two_streams;
     hr_timeline *timeline; /* may be NULL */
-    moe_result *result;    /* each rank writes its own part */
+    size_t memory;         /* that a rank's device may hold; 0: no limit */
+    moe_result *result;    /* each rank writes its own part; may be NULL */
 } moe_run;
 
 /* Both microbatches of one rank in that order, into `into` (NULL: not read). */

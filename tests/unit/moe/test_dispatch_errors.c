@@ -238,6 +238,26 @@ static void a_peer_that_strays_ends_the_wait_at_the_time_limit(void **state)
     expect_woken(STRAYS, 0.3, HR_ERR_TIMEOUT, "missing: ");
 }
 
+/* Wherever the memory ends, the job ends with that cause, and nothing is left behind. */
+static void running_out_of_memory_ends_the_job_cleanly(void **state)
+{
+    const size_t step = 192, limit = 256 * step;
+    int failed = 0;
+    hr_status st = HR_ERR_NOMEM;
+
+    for (size_t bytes = step; st < 0 && bytes < limit; bytes += step) {
+        moe_run run = {
+            .c = &small, .order = RUN_INTERLEAVED, .two_streams = 1, .memory = bytes};
+        st = run_case(&run);
+        if (st < 0) {
+            assert_int_equal(st, HR_ERR_NOMEM);
+            failed++;
+        }
+    }
+    assert_int_equal(st, HR_OK);
+    assert_true(failed > 10);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -246,6 +266,7 @@ int main(void)
         cmocka_unit_test(a_failing_peer_wakes_those_who_wait_for_it),
         cmocka_unit_test(a_peer_that_returned_is_not_waited_for),
         cmocka_unit_test(a_peer_that_strays_ends_the_wait_at_the_time_limit),
+        cmocka_unit_test(running_out_of_memory_ends_the_job_cleanly),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
