@@ -1,17 +1,29 @@
 /* Stream-ordered memory: the public calls. The cache behind them is memory_pool.c. */
 #include "device/device_ops.h"
 
-/* The live block at `ptr` and its device's pool; NULL, with the error set and logged, for an
- * address that is none: the calls that take one return nothing. */
-static hr__block *live_block(const void *ptr, const hr_device *hint, const char *call,
+/* The block at `ptr`, and its device. Mostly that is the stream's or the current one; else the
+ * list of all slabs knows. */
+static hr__block *find_block(const void *ptr, const hr_stream *s, hr_device **dev)
+{
+    *dev = s ? s->dev : hr_device_current();
+    hr__block *b = *dev ? hr__index_find(&(*dev)->pool.index, ptr) : NULL;
+    if (b)
+        return b;
+    *dev = hr__slab_owner(ptr);
+    return *dev ? hr__index_find(&(*dev)->pool.index, ptr) : NULL;
+}
+
+/* The same if it is live and usable on `s`; else NULL, with the error set and logged: the
+ * calls that take an address return nothing. */
+static hr__block *live_block(const void *ptr, const hr_stream *s, const char *call,
                              hr__pool **pool)
 {
-    hr_device *dev = hr__slab_owner(ptr);
-    hr__block *b = dev ? hr__index_find(&dev->pool.index, ptr) : NULL;
-    const char *wrong = !dev || !b              ? "is no block"
-                        : !b->live              ? "is free already"
-                        : (hint && hint != dev) ? "is of another device than the stream"
-                                                : NULL;
+    hr_device *dev;
+    hr__block *b = find_block(ptr, s, &dev);
+    const char *wrong = !b                   ? "is no block"
+                        : !b->live           ? "is free already"
+                        : s && s->dev != dev ? "is of another device than the stream"
+                                             : NULL;
     if (wrong) {
         hr_fail(HR_ERR_INVALID, "block", "%s: %p %s", call, ptr, wrong);
         hr_log(HR_LOG_WARN, "%s", hr_last_error());
@@ -37,7 +49,7 @@ void hr_mem_record_stream(void *ptr, hr_stream *s)
     hr__pool *pool;
     if (ptr == NULL || s == NULL)
         return;
-    hr__block *b = live_block(ptr, s->dev, "hr_mem_record_stream", &pool);
+    hr__block *b = live_block(ptr, s, "hr_mem_record_stream", &pool);
     if (b)
         b->recorded |= UINT32_C(1) << s->id;
 }
@@ -47,7 +59,7 @@ void hr_mem_free(void *ptr, hr_stream *s)
     hr__pool *pool;
     if (ptr == NULL)
         return;
-    hr__block *b = live_block(ptr, s ? s->dev : NULL, "hr_mem_free", &pool);
+    hr__block *b = live_block(ptr, s, "hr_mem_free", &pool);
     if (b)
         hr__pool_free(pool, b, s);
 }

@@ -106,6 +106,7 @@ static hr__block *fresh_block(hr__pool *p, int size_class, size_t room)
     b->ptr = fresh_memory(p, room);
     b->bytes = room;
     b->size_class = size_class;
+    b->fill_on_alloc = true;
     if (b->ptr == NULL || !hr__index_add(&p->index, b)) {
         free(b);
         return NULL;
@@ -132,6 +133,14 @@ static void count_live(hr_mem_stats *st, size_t bytes)
         st->peak_bytes = st->live_bytes;
 }
 
+static void poison_handed_out(hr__pool *p, hr__block *b, hr_stream *s)
+{
+    if (b->fill_on_alloc)
+        p->dev->ops->fill(s, "poison", b->ptr, 0xff, b->bytes);
+    else
+        p->dev->ops->event_wait(b->poisoned, s);
+}
+
 hr_status hr__pool_alloc(hr__pool *p, hr_stream *s, size_t bytes, void **out)
 {
     size_t room = 0;
@@ -143,13 +152,8 @@ hr_status hr__pool_alloc(hr__pool *p, hr_stream *s, size_t bytes, void **out)
     if (bytes <= SIZE_MAX / 4) {
         int size_class = class_of(bytes, &room);
         b = cached_block(p, s, size_class);
-        if (b && b->poisoned && p->poison) {
-            p->dev->ops->event_wait(b->poisoned, s);
-        } else if (!b) {
+        if (b == NULL)
             b = fresh_block(p, size_class, room);
-            if (b && p->poison)
-                p->dev->ops->fill(s, "poison", b->ptr, 0xff, b->bytes);
-        }
     }
     if (b == NULL)
         return hr_fail(
@@ -157,6 +161,8 @@ hr_status hr__pool_alloc(hr__pool *p, hr_stream *s, size_t bytes, void **out)
             "rank %d, stream '%s': %zu bytes requested, %zu live, the system "
             "gives no more",
             p->dev->rank, s->name, bytes, p->stats.live_bytes);
+    if (p->poison)
+        poison_handed_out(p, b, s);
     b->live = true;
     b->requested = bytes;
     b->home = s->id;
@@ -164,26 +170,6 @@ hr_status hr__pool_alloc(hr__pool *p, hr_stream *s, size_t bytes, void **out)
     count_live(&p->stats, bytes);
     *out = b->ptr;
     return HR_OK;
-}
-
-/* Fill a freed block on `s`, after what is queued on `s` and the recorded streams. Without
- * memory for the events the block stays as it is. */
-static void poison_freed(hr__pool *p, hr__block *b, hr_stream *s)
-{
-    const hr_device_ops *ops = p->dev->ops;
-    if (!p->scratch && hr__event_new(p->dev, &p->scratch) < 0)
-        return;
-    if (!b->poisoned && hr__event_new(p->dev, &b->poisoned) < 0)
-        return;
-    for (int i = 0; i < HR_MAX_STREAMS; i++) {
-        hr_stream *user = p->dev->streams[i];
-        if ((b->recorded >> i & 1) && user && user != s) {
-            ops->event_record(p->scratch, user);
-            ops->event_wait(p->scratch, s);
-        }
-    }
-    ops->fill(s, "poison", b->ptr, 0xff, b->bytes);
-    ops->event_record(b->poisoned, s);
 }
 
 /* All that comes before the next launch on the stream with this id: its launches, and what
@@ -196,6 +182,23 @@ static void join_queued(hr__clock *uses, const hr_device *dev, int id)
     }
 }
 
+/* Fill a freed block right behind what is queued on `s`. Where `s` would have to wait for the
+ * recorded streams first, a rank could then wait for a peer that waits for `s`: such a block,
+ * as one whose stream is gone, is filled when it is handed out again. */
+static void poison_freed(hr__pool *p, hr__block *b, hr_stream *s)
+{
+    const hr_device_ops *ops = p->dev->ops;
+    hr__clock now = {{0}};
+    if (s)
+        now = hr__stream_clock(s);
+    b->fill_on_alloc = !s || !hr__clock_covers(&now, &b->uses) ||
+                       (!b->poisoned && hr__event_new(p->dev, &b->poisoned) < 0);
+    if (b->fill_on_alloc)
+        return;
+    ops->fill(s, "poison", b->ptr, 0xff, b->bytes);
+    ops->event_record(b->poisoned, s);
+}
+
 void hr__pool_free(hr__pool *p, hr__block *b, hr_stream *s)
 {
     int on = s ? s->id : b->home;
@@ -203,11 +206,8 @@ void hr__pool_free(hr__pool *p, hr__block *b, hr_stream *s)
     for (int i = 0; i < HR_MAX_STREAMS; i++)
         if (i == on || (b->recorded >> i & 1))
             join_queued(&b->uses, p->dev, i);
-    if (p->poison) {
-        /* The stream of the alloc may be gone, and all its work with it. */
-        hr_stream *filler = p->dev->streams[on];
-        poison_freed(p, b, filler ? filler : p->dev->streams[0]);
-    }
+    if (p->poison)
+        poison_freed(p, b, p->dev->streams[on]);
     p->stats.live_blocks--;
     p->stats.live_bytes -= b->requested;
     b->live = false;

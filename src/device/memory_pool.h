@@ -14,7 +14,8 @@ typedef struct hr__block {
     bool live;
     uint32_t recorded;  /* ids of the streams it is used on beside that of its free */
     hr__clock uses;     /* while free: what must come before the next use */
-    hr_event *poisoned; /* NULL, or reached when it has been filled after a free */
+    bool fill_on_alloc; /* poison: not filled since its last use */
+    hr_event *poisoned; /* poison: reached when it has been */
     struct hr__block *next; /* free list of its class */
 } hr__block;
 
@@ -46,7 +47,6 @@ typedef struct hr__pool {
     hr_device *dev;
     size_t limit; /* of live bytes; 0: none */
     bool poison;
-    hr_event *scratch; /* orders a fill behind the streams recorded on a block */
     hr__block *free_lists[HR__SIZE_CLASSES];
     hr__block_index index;
     hr__slab *slabs;

@@ -3,8 +3,8 @@
  * which changes nothing but the time.
  *
  * A job is cut into parts. Number of the job and next free part are one word, so that a thread
- * that comes late can never take a part of a job that it has not seen: taking is a
- * compare-and-swap that fails once the word has moved on.
+ * that comes late never takes a part of one job for a part of another: taking is a
+ * compare-and-swap, and fails once the word has moved on.
  */
 #include <signal.h>
 #include <stdatomic.h>
@@ -47,8 +47,8 @@ static void keep_failure(hr_team *t, int part, hr_status st)
     pthread_mutex_unlock(&t->fail_mu);
 }
 
-/* Take and run parts of job number `job` until none is free. */
-static void work_off(hr_team *t, uint64_t job)
+/* Take and run parts until none is free. */
+static void work_off(hr_team *t)
 {
     for (;;) {
         uint64_t next = atomic_load(&t->next);
@@ -56,7 +56,7 @@ static void work_off(hr_team *t, uint64_t job)
         hr_team_part part = atomic_load(&t->part);
         void *arg = atomic_load(&t->arg);
         int n = atomic_load(&t->n);
-        if ((next >> 32) != (job & UINT32_MAX) || i >= (uint32_t)n)
+        if (i >= (uint32_t)n)
             return;
         if (!atomic_compare_exchange_weak(&t->next, &next, next + 1))
             continue;
@@ -77,7 +77,7 @@ static void *help(void *team)
     uint64_t seen = 0;
     while (!atomic_load(&t->stop)) {
         seen = hr__counter_wait(&t->jobs, seen + 1);
-        work_off(t, seen);
+        work_off(t);
     }
     return NULL;
 }
@@ -123,7 +123,7 @@ static hr_status run_together_locked(hr_team *t, int n, hr_team_part part, void 
     atomic_store(&t->n, n);
     atomic_store(&t->next, job << 32);
     hr__counter_set(&t->jobs, job);
-    work_off(t, job);
+    work_off(t);
     hr__counter_wait(&t->done, t->parts_before);
     return t->fail_part < 0 ? HR_OK
                             : hr_fail(t->fail, t->fail_reason, "%s", t->fail_text);

@@ -112,8 +112,9 @@ static void recorded_streams_guard_the_block_too(void **state)
     assert_ptr_not_equal(alloc(f.a, 1000), p);
     order(f.e, f.b, f.a);
     assert_ptr_equal(alloc(f.a, 1000), p);
+    work(f.b);
     hr_mem_free(p, f.a);
-    assert_ptr_equal(alloc(f.a, 1000), p); /* the record went with the free */
+    assert_ptr_equal(alloc(f.a, 1000), p); /* the record went with the first free */
     hr_mem_record_stream(NULL, f.b);
     tear_down(&f);
 }
@@ -167,7 +168,7 @@ static void stream_that_is_gone_guards_nothing(void **state)
     hr_mem_free(p, f.b);
     hr_stream_destroy(f.b);
     assert_ptr_equal(alloc(f.a, 1000), p);
-    hr_mem_free(q, NULL); /* its stream is gone: filled by another one */
+    hr_mem_free(q, NULL); /* its stream is gone */
     hr_stream *again = new_stream(f.dev, "again");
     work(again);
     assert_ptr_equal(alloc(f.c, 1000), q);
@@ -309,29 +310,52 @@ static hr_status run_peek(const void *args, hr_team *team)
     return HR_OK;
 }
 
+static void launch_peek(hr_stream *s, const unsigned char *p, atomic_int *first)
+{
+    struct peek_args peek = {p, first};
+    OK(hr_launch(s, "peek", run_peek, &peek, sizeof peek, NULL, 0));
+}
+
 static void poison_fills_fresh_and_freed_memory_in_stream_order(void **state)
 {
     fixture f = set_up(1);
     gate g = GATE_INIT;
     atomic_int fresh = 0, used = 0, freed = 0;
     unsigned char *p = alloc(f.a, 1000);
-    struct peek_args peek = {p, &fresh};
-    OK(hr_launch(f.a, "peek", run_peek, &peek, sizeof peek, NULL, 0));
+    launch_peek(f.a, p, &fresh);
+    launch_gate(f.a, &g);
     OK(hr_fill(f.a, p, 1, 1000));
-    hr_mem_record_stream(p, f.b);
-    order(f.e, f.a, f.b);
-    launch_gate(f.b, &g);
-    peek.first = &used;
-    OK(hr_launch(f.b, "peek", run_peek, &peek, sizeof peek, NULL, 0));
-    hr_mem_free(p, f.a); /* filled behind the gate of b */
-    peek.first = &freed;
-    OK(hr_launch(f.a, "peek", run_peek, &peek, sizeof peek, NULL, 0));
-    assert_int_equal(freed, 0);
+    launch_peek(f.a, p, &used);
+    hr_mem_free(p, f.a);
+    launch_peek(f.a, p, &freed);
     open_gate(&g);
     OK(hr_device_synchronize(f.dev));
     assert_int_equal(fresh, 0xffff);
     assert_int_equal(used, 0x0101);
     assert_int_equal(freed, 0xffff);
+    tear_down(&f);
+}
+
+static void poison_makes_no_stream_wait_for_another(void **state)
+{
+    fixture f = set_up(1);
+    gate g = GATE_INIT;
+    atomic_int used = 0, again = 0;
+    unsigned char *p = alloc(f.a, 1000);
+    OK(hr_fill(f.a, p, 1, 1000));
+    hr_mem_record_stream(p, f.b);
+    order(f.e, f.a, f.b);
+    launch_gate(f.b, &g);
+    launch_peek(f.b, p, &used);
+    hr_mem_free(p, f.a);
+    OK(hr_stream_synchronize(f.a)); /* would hang if the fill waited for b */
+    order(f.e, f.b, f.c);
+    assert_ptr_equal(alloc(f.c, 1000), p);
+    launch_peek(f.c, p, &again);
+    open_gate(&g);
+    OK(hr_device_synchronize(f.dev));
+    assert_int_equal(used, 0x0101);
+    assert_int_equal(again, 0xffff); /* filled when it was handed out */
     tear_down(&f);
 }
 
@@ -354,6 +378,7 @@ int main(void)
         cmocka_unit_test(stats_count_live_peak_and_reserved),
         cmocka_unit_test(wrong_frees_are_reported_and_change_nothing),
         cmocka_unit_test(poison_fills_fresh_and_freed_memory_in_stream_order),
+        cmocka_unit_test(poison_makes_no_stream_wait_for_another),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
