@@ -16,6 +16,17 @@
 
 typedef struct train_report train_report;
 
+/* What one step came to, alike on all ranks. */
+typedef struct train_result {
+    double loss, aux_loss, grad_norm; /* nats a token; as it weighs; before clipping */
+    double lr;
+    bool skipped, stop;
+    /* Of rank 0: seconds, share of communication hidden (NaN: none), device memory, validation loss (NaN:
+     * not asked for). */
+    double seconds, hidden, val_loss;
+    hr_mem_stats memory;
+} train_result;
+
 /* One a run; ranks only read it, but for the report, which is rank 0's. */
 typedef struct train_job {
     const train_options *opts;
@@ -25,54 +36,49 @@ typedef struct train_job {
     int64_t first_step;    /* steps done before this run */
     int64_t begin_ns;
     train_report *report;
-    double train_loss, val_loss, comm_hidden,
-        tokens_per_s; /* of the end; rank 0 writes */
+    /* Of the end; rank 0 writes. */
     int64_t steps_done;
+    train_result last;
 } train_job;
+
+enum { TALLY_LOSS, TALLY_AUX, TALLY_STOP, TALLIES };
 
 typedef struct train_rank {
     train_job *job;
     hr_group *world, *tokens, *counts, *grads; /* grads: dp, for gradients and sums */
-    hr_stream *compute, *comm,
-        *counts_stream; /* comm is compute where nothing overlaps */
+    hr_stream *compute, *counts_stream;
+    hr_stream *comm; /* compute where nothing overlaps */
     hr_event *fence;
     hr_app_model *model;
-    int batches;                /* microbatches that fit the tensors below */
-    hr_tensor *batch;           /* int32 [batches][2][N] */
-    hr_tensor **ids, **targets; /* [batches], parts of it */
-    hr_tensor *tally; /* f32 [batches + 2]: losses, load-balance loss, wish to stop */
+    int32_t *batch;   /* host memory: ids and targets of each microbatch, [2][N] each */
+    hr_tensor *loss;  /* f32 [1]: sum over the microbatches so far; NULL: none yet */
+    hr_tensor *tally; /* f32 [TALLIES], summed over ranks */
     hr_tensor *norms; /* doubles: squares by region, then those of experts by rank */
     int64_t tokens_per_microbatch;
     int64_t updates; /* of the parameters so far: steps that were not skipped */
 } train_rank;
-
-/* What one step came to, alike on all ranks. */
-typedef struct train_result {
-    double loss, aux_loss, grad_norm; /* nats a token; as it weighs; before clipping */
-    double lr;
-    bool skipped, stop;
-} train_result;
 
 hr_status hr_app_rank_main(hr_group *world, void *train_job_);
 hr_status hr_app_rank_step(train_rank *r, int64_t step, train_result *out);
 hr_status hr_app_rank_evaluate(train_rank *r, double *nats);
 /* Work issued to `to` from now on comes after what `from` has now. */
 hr_status hr_app_rank_fence(train_rank *r, hr_stream *from, hr_stream *to);
-/* Fill the batch tensors: sequence s of microbatch m of this rank comes from `fill`. Blocks. */
-hr_status hr_app_rank_load(train_rank *r, int microbatches,
-                           void (*fill)(const train_rank *r, int64_t at,
-                                        int64_t sequence, int32_t *ids,
-                                        int32_t *targets),
-                           int64_t at);
-/* One pass over the loaded microbatches; losses go to the tally. */
+/* Fill the batches: sequence s of microbatch m of this rank comes from `fill`. Nothing that was issued
+ * may still read the former ones. */
+void hr_app_rank_load(train_rank *r, int microbatches,
+                      void (*fill)(const train_rank *r, int64_t at, int64_t sequence,
+                                   int32_t *ids, int32_t *targets),
+                      int64_t at);
+/* One pass over the loaded microbatches. */
 hr_status hr_app_rank_pass(train_rank *r, int microbatches, bool forward_only);
+/* The tally over all ranks: the pass's loss and load-balance loss, and what was in it. Blocks. */
+hr_status hr_app_rank_tally(train_rank *r, float host[TALLIES]);
 
 hr_status hr_app_rank_save(train_rank *r, int64_t step); /* collective */
 hr_status hr_app_rank_resume(train_rank *r);
 
 hr_status hr_app_report_create(const train_job *job, train_report **out);
-hr_status hr_app_report_step(train_report *p, int64_t step, const train_result *res,
-                             double step_s, double hidden, double val_loss);
+hr_status hr_app_report_step(train_report *p, int64_t step, const train_result *res);
 hr_status hr_app_report_finish(train_report *p); /* loss.svg */
 void hr_app_report_destroy(train_report *p);
 

@@ -72,18 +72,10 @@ static hr_status open_batches(train_rank *r)
     int64_t n = (int64_t)o->micro_batch_size * o->model.seq;
     int b = o->microbatches > o->eval_batches ? o->microbatches : o->eval_batches;
     r->tokens_per_microbatch = n;
-    r->batches = b;
-    r->ids = calloc((size_t)b, sizeof *r->ids);
-    r->targets = calloc((size_t)b, sizeof *r->targets);
-    if (!r->ids || !r->targets)
+    r->batch = calloc((size_t)b * 2 * (size_t)n, sizeof *r->batch);
+    if (!r->batch)
         return hr_fail(HR_ERR_NOMEM, NULL, "no memory for %d microbatches", b);
-    APP_TRY(hr_tensor_zeros(HR_I32, 3, (int64_t[]){b, 2, n}, &r->batch));
-    for (int i = 0; i < b; i++)
-        for (int k = 0; k < 2; k++)
-            APP_TRY(hr_tensor_over(hr_tensor_storage(r->batch),
-                                   (size_t)((2 * i + k) * n) * sizeof(int32_t), HR_I32,
-                                   1, &n, k ? &r->targets[i] : &r->ids[i]));
-    APP_TRY(hr_tensor_zeros(HR_F32, 1, (int64_t[]){b + 2}, &r->tally));
+    APP_TRY(hr_tensor_zeros(HR_F32, 1, (int64_t[]){TALLIES}, &r->tally));
     int64_t norms = REGIONS + hr_group_size(r->world);
     return hr_tensor_zeros(HR_I64, 1, &norms, &r->norms);
 }
@@ -92,13 +84,8 @@ static void close_rank(train_rank *r)
 {
     if (hr_device_synchronize(hr_device_current()) < 0)
         hr_log(HR_LOG_DEBUG, "closing after a failure: %s", hr_last_error());
-    for (int i = 0; i < r->batches && r->ids && r->targets; i++) {
-        hr_tensor_release(r->ids[i]);
-        hr_tensor_release(r->targets[i]);
-    }
-    free(r->ids);
-    free(r->targets);
-    hr_tensor_release(r->batch);
+    free(r->batch);
+    hr_tensor_release(r->loss);
     hr_tensor_release(r->tally);
     hr_tensor_release(r->norms);
     hr_app_model_destroy(r->model);
@@ -127,21 +114,20 @@ static bool every(int n, int64_t step)
 }
 
 /* What follows a step: validation, report, checkpoint. */
-static hr_status after_step(train_rank *r, int64_t step, const train_result *res,
-                            double seconds)
+static hr_status after_step(train_rank *r, int64_t step, train_result *res)
 {
     train_job *job = r->job;
     const train_options *o = job->opts;
     bool last = res->stop || step == o->steps;
-    double hidden = hidden_share(r), val = NAN;
+    res->hidden = hidden_share(r);
+    res->val_loss = NAN;
+    hr_mem_get_stats(hr_device_current(), &res->memory);
     if (last || every(o->eval_every, step))
-        APP_TRY(hr_app_rank_evaluate(r, &val));
+        APP_TRY(hr_app_rank_evaluate(r, &res->val_loss));
     if (hr_group_rank(r->world) == 0) {
-        job->train_loss = res->loss;
-        job->val_loss = isnan(val) ? job->val_loss : val;
-        job->comm_hidden = hidden;
         job->steps_done = step;
-        APP_TRY(hr_app_report_step(job->report, step, res, seconds, hidden, val));
+        job->last = *res;
+        APP_TRY(hr_app_report_step(job->report, step, res));
     }
     if (last || every(o->checkpoint_every, step))
         APP_TRY(hr_app_rank_save(r, step));
@@ -155,14 +141,15 @@ static hr_status loop(train_rank *r)
     train_result res = {0};
     for (int64_t step = job->first_step; step < job->opts->steps && !res.stop; step++) {
         hr_timeline_clear(job->timeline, hr_device_rank(dev));
+        hr_mem_reset_peak(dev);
         int64_t begin = hr_now_ns();
         APP_TRY(hr_app_rank_step(r, step, &res));
         APP_TRY(hr_device_synchronize(dev));
-        double seconds = (double)(hr_now_ns() - begin) * 1e-9;
-        /* The last step's spans are what the pictures show. */
-        if (step + 1 == job->opts->steps || res.stop)
+        res.seconds = (double)(hr_now_ns() - begin) * 1e-9;
+        if (step + 1 == job->opts->steps ||
+            res.stop) /* its spans are what the pictures show */
             APP_TRY(hr_device_set_timeline(dev, NULL));
-        APP_TRY(after_step(r, step + 1, &res, seconds));
+        APP_TRY(after_step(r, step + 1, &res));
     }
     return HR_OK;
 }

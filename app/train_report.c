@@ -62,8 +62,12 @@ hr_status hr_app_report_create(const train_job *job, train_report **out)
     return HR_OK;
 }
 
-static hr_status write_line(train_report *p, int64_t step, const train_result *res,
-                            double step_s, double hidden, double val_loss)
+static double tokens_per_s(const train_report *p, const train_result *res)
+{
+    return (double)hr_app_train_tokens(p->job->opts) / res->seconds;
+}
+
+static hr_status write_line(train_report *p, int64_t step, const train_result *res)
 {
     char line[512];
     hr_json j;
@@ -73,40 +77,39 @@ static hr_status write_line(train_report *p, int64_t step, const train_result *r
     hr_json_real(&j, "aux_loss", res->aux_loss);
     hr_json_real(&j, "grad_norm", res->grad_norm);
     hr_json_real(&j, "lr", res->lr);
-    hr_json_real(&j, "tokens_per_s",
-                 (double)hr_app_train_tokens(p->job->opts) / step_s);
-    hr_json_real(&j, "comm_hidden", hidden);
-    hr_json_real(&j, "step_ms", step_s * 1e3);
+    hr_json_real(&j, "tokens_per_s", tokens_per_s(p, res));
+    hr_json_real(&j, "comm_hidden", res->hidden);
+    hr_json_real(&j, "step_ms", res->seconds * 1e3);
+    hr_json_int(&j, "live_bytes", (long long)res->memory.live_bytes);
+    hr_json_int(&j, "peak_bytes", (long long)res->memory.peak_bytes);
     if (res->skipped)
         hr_json_bool(&j, "skipped", true);
-    if (!isnan(val_loss))
-        hr_json_real(&j, "val_loss", val_loss);
+    if (!isnan(res->val_loss))
+        hr_json_real(&j, "val_loss", res->val_loss);
     APP_TRY(hr_json_end(&j));
     if (fprintf(p->metrics, "%s\n", line) < 0 || fflush(p->metrics) != 0)
         return metrics_failed(p);
     return HR_OK;
 }
 
-hr_status hr_app_report_step(train_report *p, int64_t step, const train_result *res,
-                             double step_s, double hidden, double val_loss)
+hr_status hr_app_report_step(train_report *p, int64_t step, const train_result *res)
 {
-    APP_TRY(write_line(p, step, res, step_s, hidden, val_loss));
+    APP_TRY(write_line(p, step, res));
     APP_TRY(curve_add(&p->train, (double)step, res->loss));
     progress_tick tick = {.step = step,
                           .loss = res->loss,
-                          .tokens_per_s =
-                              (double)hr_app_train_tokens(p->job->opts) / step_s,
-                          .comm_hidden = isnan(hidden) ? -1 : hidden,
+                          .tokens_per_s = tokens_per_s(p, res),
+                          .comm_hidden = isnan(res->hidden) ? -1 : res->hidden,
                           .time_left_s = -1};
     hr_app_progress_step(p->progress, &tick);
     if (res->skipped)
         hr_app_progress_note(p->progress, "step %lld skipped: the gradient norm is %g",
                              (long long)step, res->grad_norm);
-    if (isnan(val_loss))
+    if (isnan(res->val_loss))
         return HR_OK;
     hr_app_progress_note(p->progress, "step %lld: validation loss %.4f nats a byte",
-                         (long long)step, val_loss);
-    return curve_add(&p->validation, (double)step, val_loss);
+                         (long long)step, res->val_loss);
+    return curve_add(&p->validation, (double)step, res->val_loss);
 }
 
 hr_status hr_app_report_finish(train_report *p)

@@ -13,30 +13,22 @@ hr_status hr_app_rank_fence(train_rank *r, hr_stream *from, hr_stream *to)
 
 /* ---- data --------------------------------------------------------------------------------- */
 
-hr_status hr_app_rank_load(train_rank *r, int microbatches,
-                           void (*fill)(const train_rank *r, int64_t at,
-                                        int64_t sequence, int32_t *ids,
-                                        int32_t *targets),
-                           int64_t at)
+void hr_app_rank_load(train_rank *r, int microbatches,
+                      void (*fill)(const train_rank *r, int64_t at, int64_t sequence,
+                                   int32_t *ids, int32_t *targets),
+                      int64_t at)
 {
     const train_options *o = r->job->opts;
     int64_t n = r->tokens_per_microbatch, seq = o->model.seq;
     int rank = hr_group_rank(r->world), ranks = hr_group_size(r->world);
-    size_t bytes = hr_tensor_bytes(r->batch);
-    int32_t *host = calloc(1, bytes);
-    if (!host)
-        return hr_fail(HR_ERR_NOMEM, NULL, "no memory for a batch of %zu bytes", bytes);
     for (int m = 0; m < microbatches; m++)
         for (int s = 0; s < o->micro_batch_size; s++) {
             /* Which sequences a step holds depends on none of ranks and microbatches, only on
              * their product. */
             int64_t sequence = ((int64_t)m * ranks + rank) * o->micro_batch_size + s;
-            int32_t *ids = host + 2 * m * n + s * seq;
+            int32_t *ids = r->batch + 2 * m * n + s * seq;
             fill(r, at, sequence, ids, ids + n);
         }
-    hr_status st = hr_tensor_write(r->batch, host, bytes);
-    free(host);
-    return st;
 }
 
 static void training_sequence(const train_rank *r, int64_t step, int64_t sequence,
@@ -49,26 +41,54 @@ static void training_sequence(const train_rank *r, int64_t step, int64_t sequenc
 
 /* ---- forward and backward ------------------------------------------------------------------- */
 
+/* A copy of `host` in device memory, in the order of the compute stream. */
+static hr_status upload(train_rank *r, const int32_t *host, hr_tensor **out)
+{
+    APP_TRY(hr_tensor_create(HR_I32, 1, &r->tokens_per_microbatch, out));
+    hr_status st =
+        hr_copy(r->compute, hr_tensor_data(*out), host, hr_tensor_bytes(*out));
+    if (st < 0) {
+        hr_tensor_release(*out);
+        *out = NULL;
+    }
+    return st;
+}
+
 static hr_status microbatch_plan(void *ctx, int m, bool overlap,
                                  hr_schedule_plan **plan)
 {
     train_rank *r = ctx;
     if (hr_app_interrupted())
         return hr_fail(HR_ERR_ABORTED, "interrupted", "interrupted");
+    const int32_t *host = r->batch + 2 * m * r->tokens_per_microbatch;
+    hr_tensor *ids = NULL, *targets = NULL;
     hr_build_plan_opts opts = {HR_INIT(hr_build_plan_opts), .microbatch = m,
                                .delay_wgrad = r->job->opts->delay_wgrad,
                                .serial = !overlap};
-    return hr_app_model_plan(r->model, r->ids[m], r->targets[m], &opts, plan);
+    hr_status st = upload(r, host, &ids);
+    if (st >= 0)
+        st = upload(r, host + r->tokens_per_microbatch, &targets);
+    if (st >= 0)
+        st = hr_app_model_plan(r->model, ids, targets, &opts, plan);
+    hr_tensor_release(ids);
+    hr_tensor_release(targets);
+    return st;
 }
 
-/* The plan puts out the loss itself; it only has to be kept for the report. */
+/* The plan puts out the loss itself; it only has to be added up for the report. */
 static hr_status microbatch_loss(void *ctx, int m, hr_tensor *output, hr_loss *out)
 {
     train_rank *r = ctx;
+    hr_tensor *sum;
+    bool was = hr_grad_mode_set(false);
+    hr_status st = hr_op_add(r->loss, output, &sum);
+    hr_grad_mode_set(was);
+    APP_TRY(st);
+    hr_tensor_release(r->loss);
+    r->loss = sum;
     *out =
         (hr_loss){.loss = hr_tensor_retain(output), .tokens = r->tokens_per_microbatch};
-    return hr_copy(hr_stream_current(), hr_tensor_f32(r->tally) + m,
-                   hr_tensor_data(output), sizeof(float));
+    return HR_OK;
 }
 
 hr_status hr_app_rank_pass(train_rank *r, int microbatches, bool forward_only)
@@ -82,6 +102,9 @@ hr_status hr_app_rank_pass(train_rank *r, int microbatches, bool forward_only)
                                   .ctx = r,
                                   .plan = microbatch_plan,
                                   .loss = microbatch_loss};
+    hr_tensor_release(r->loss);
+    APP_TRY(hr_tensor_zeros(HR_F32, 1, (int64_t[]){1}, &r->loss));
+    APP_TRY(hr_fill(r->compute, hr_tensor_data(r->model->aux_sum), 0, sizeof(float)));
     bool was = hr_grad_mode_set(!forward_only);
     hr_status st = hr_forward_backward_no_pipelining(&opts);
     hr_grad_mode_set(was);
@@ -93,17 +116,24 @@ hr_status hr_app_rank_pass(train_rank *r, int microbatches, bool forward_only)
 static hr_status reduce(train_rank *r)
 {
     hr_app_params *p = &r->model->params;
-    int64_t tally = hr_tensor_count(r->tally);
-    APP_TRY(hr_copy(r->compute, hr_tensor_f32(r->tally) + r->batches,
-                    hr_tensor_data(r->model->aux_sum), sizeof(float)));
     APP_TRY(hr_app_rank_fence(r, r->compute, r->comm));
     for (int k = DECAYED; k <= PLAIN; k++) {
         void *g = hr_tensor_data(p->g[k]);
         APP_TRY(hr_all_reduce(r->grads, g, g, p->count[k], HR_F32, HR_SUM, r->comm));
     }
-    void *t = hr_tensor_data(r->tally);
-    APP_TRY(hr_all_reduce(r->grads, t, t, tally, HR_F32, HR_SUM, r->comm));
     return hr_app_rank_fence(r, r->comm, r->compute);
+}
+
+hr_status hr_app_rank_tally(train_rank *r, float host[TALLIES])
+{
+    float *t = hr_tensor_f32(r->tally);
+    APP_TRY(hr_copy(r->compute, &t[TALLY_LOSS], hr_tensor_data(r->loss), sizeof *t));
+    APP_TRY(hr_copy(r->compute, &t[TALLY_AUX], hr_tensor_data(r->model->aux_sum),
+                    sizeof *t));
+    APP_TRY(hr_app_rank_fence(r, r->compute, r->comm));
+    APP_TRY(hr_all_reduce(r->grads, t, t, TALLIES, HR_F32, HR_SUM, r->comm));
+    APP_TRY(hr_app_rank_fence(r, r->comm, r->compute));
+    return hr_tensor_read(r->tally, host, hr_tensor_bytes(r->tally));
 }
 
 /* The norm over all parameters: what every rank has counts once, experts are added in order of
@@ -167,30 +197,22 @@ static bool time_is_up(const train_job *job)
 
 static hr_status read_tally(train_rank *r, train_result *out)
 {
-    const train_options *o = r->job->opts;
-    size_t bytes = hr_tensor_bytes(r->tally);
-    float *host = calloc(1, bytes);
-    if (!host)
-        return hr_fail(HR_ERR_NOMEM, NULL, "no memory for %zu bytes of losses", bytes);
-    hr_status st = hr_tensor_read(r->tally, host, bytes);
-    for (int m = 0; m < o->microbatches; m++)
-        out->loss += host[m];
-    if (o->loss_scale == LOSS_SUM)
-        out->loss /= (double)hr_app_train_tokens(o);
-    out->aux_loss = host[r->batches];
-    out->stop = host[r->batches + 1] > 0;
-    free(host);
-    return st;
+    float host[TALLIES];
+    APP_TRY(hr_app_rank_tally(r, host));
+    out->loss = host[TALLY_LOSS];
+    if (r->job->opts->loss_scale == LOSS_SUM)
+        out->loss /= (double)hr_app_train_tokens(r->job->opts);
+    out->aux_loss = host[TALLY_AUX];
+    out->stop = host[TALLY_STOP] > 0;
+    return HR_OK;
 }
 
 static hr_status start_step(train_rank *r, int64_t step)
 {
-    APP_TRY(hr_app_rank_load(r, r->job->opts->microbatches, training_sequence, step));
-    float *tally = hr_tensor_f32(r->tally);
-    APP_TRY(hr_fill(r->compute, tally, 0, hr_tensor_bytes(r->tally)));
-    if (time_is_up(r->job)) /* any rank's wish stops all, after the same step */
-        APP_TRY(hr_fill(r->compute, tally + r->batches + 1, 0x3f, sizeof(float)));
-    APP_TRY(hr_fill(r->compute, hr_tensor_data(r->model->aux_sum), 0, sizeof(float)));
+    hr_app_rank_load(r, r->job->opts->microbatches, training_sequence, step);
+    float *stop = hr_tensor_f32(r->tally) + TALLY_STOP;
+    /* Any rank's wish stops all, after the same step. */
+    APP_TRY(hr_fill(r->compute, stop, time_is_up(r->job) ? 0x3f : 0, sizeof *stop));
     return hr_app_params_zero_grad(&r->model->params);
 }
 

@@ -103,10 +103,10 @@ static void say_end(const train_job *job)
                o->link_us);
     printf("train loss %.4f, validation loss %.4f nats a byte (byte frequencies alone: "
            "%.2f)\n",
-           job->train_loss, job->val_loss, hr_app_data_baseline(job->data));
-    if (!isnan(job->comm_hidden))
+           job->last.loss, job->last.val_loss, hr_app_data_baseline(job->data));
+    if (!isnan(job->last.hidden))
         printf("communication hidden in the last step: %.0f%%\n",
-               100 * job->comm_hidden);
+               100 * job->last.hidden);
     printf("wrote metrics.jsonl, loss.svg, timeline.svg, timeline.png, trace.json, "
            "checkpoint/ and sample.txt to %s\n",
            o->out);
@@ -114,7 +114,7 @@ static void say_end(const train_job *job)
 
 hr_status hr_app_train(const train_options *o)
 {
-    train_job job = {.opts = o, .val_loss = NAN, .train_loss = NAN, .comm_hidden = NAN};
+    train_job job = {.opts = o};
     hr_status st = open_job(&job);
     if (st >= 0)
         st = run_job(&job);

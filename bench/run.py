@@ -1,0 +1,51 @@
+#!/usr/bin/env python3
+"""`make bench`: runs every benchmark, prints one table, writes bench.json. Ratios of one run, medians of
+several; no pass or fail.
+
+    run.py PROGRAM OUT.json [NAME...]     only the benchmarks whose names start so
+"""
+import json
+import os
+import sys
+import tempfile
+
+import overlap
+import tokens
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def say(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+def number(x):
+    return "-" if x is None else f"{x:.3g}" if abs(x) < 1000 else f"{x:,.0f}"
+
+
+def table(rows):
+    head = ("name", "value", "unit", "versus", "its value", "ratio")
+    lines = [head] + [(r["name"], number(r["value"]), r["unit"], r["versus"],
+                       number(r["versus_value"]), number(r["ratio"])) for r in rows]
+    width = [max(len(line[i]) for line in lines) for i in range(len(head))]
+    for line in lines:
+        print("  ".join(word.ljust(w) for word, w in zip(line, width)).rstrip())
+    for note in dict.fromkeys(r["note"] for r in rows if r.get("note")):
+        print("  " + note)
+
+
+def main():
+    program, out, wanted = os.path.abspath(sys.argv[1]), sys.argv[2], tuple(sys.argv[3:])
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        for name, run in (("overlap", lambda: overlap.measure(program, folder, say)),
+                          ("train", lambda: tokens.measure(program, folder, HERE, say))):
+            if not wanted or name.startswith(wanted):
+                rows += run()
+    with open(out, "w") as f:
+        json.dump(rows, f, indent=1)
+        f.write("\n")
+    table(rows)
+
+
+main()

@@ -1,0 +1,66 @@
+"""Tokens a second of a whole training step of the demo's model, without an imitated link, beside PyTorch on
+the same model, data and two threads; in turns, medians of several.
+"""
+import json
+import os
+import statistics
+import subprocess
+
+PYTHON = "/usr/bin/python3"  # Debian's, which finds Debian's PyTorch
+OPENMP = "/usr/lib/x86_64-linux-gnu/openblas-openmp"  # the variant that PyTorch is fastest with
+SHAPE = {"layers": 4, "width": 128, "heads": 4, "experts": 8, "top-k": 2, "expert-width": 128,
+         "dense-layers": 1, "dense-width": 384, "shared-width": 0, "seq": 64}
+ROUNDS, STEPS = 3, 40
+
+
+def ours(program, out, text):
+    options = {**SHAPE, "data": text, "out": out, "steps": STEPS, "ep": 2, "microbatches": 8,
+               "micro-batch-size": 1, "link-gbps": 0, "link-us": 0, "eval-batches": 1,
+               "eval-every": 0, "checkpoint-every": 0}
+    words = [w for k, v in options.items() for w in ("--" + k, str(v))]
+    subprocess.run([program, "train", *words], check=True, capture_output=True)
+    with open(os.path.join(out, "metrics.jsonl")) as f:
+        return statistics.median(json.loads(line)["tokens_per_s"] for line in list(f)[5:])
+
+
+def pytorch(here, folder, text):
+    options = {**SHAPE, "sequences": 16, "threads": 2, "steps": STEPS, "lr": 3e-3, "aux-coef": 0.01}
+    path = os.path.join(folder, "pytorch.json")
+    with open(path, "w") as f:
+        json.dump(options, f)
+    env = {**os.environ, "LD_LIBRARY_PATH": OPENMP}
+    done = subprocess.run([PYTHON, os.path.join(here, "peer_pytorch.py"), path, text], env=env,
+                          capture_output=True, text=True)
+    if done.returncode != 0:
+        return None, done.stderr.strip().splitlines()[-1]
+    return json.loads(done.stdout), None
+
+
+def write_text(folder):
+    """One file of C headers, the same for both."""
+    path = os.path.join(folder, "headers.txt")
+    names = sorted(os.path.join(d, n) for d, _, files in os.walk("/usr/include/linux")
+                   for n in files if n.endswith(".h"))
+    with open(path, "wb") as out:
+        for name in names:
+            with open(name, "rb") as f:
+                out.write(f.read())
+    return path
+
+
+def measure(program, folder, here, say):
+    text = write_text(folder)
+    mine, theirs, why = [], [], None
+    for i in range(ROUNDS):
+        mine.append(ours(program, os.path.join(folder, "tokens"), text))
+        if why is None:
+            peer, why = pytorch(here, folder, text)
+            theirs += [peer["tokens_per_s"]] if peer else []
+        say(f"tokens {i + 1}/{ROUNDS}: {mine[-1]:.0f} a second, "
+            + (f"PyTorch {theirs[-1]:.0f}" if theirs else f"PyTorch absent: {why}"))
+    value = statistics.median(mine)
+    versus = statistics.median(theirs) if theirs else None
+    note = "global batch 16 x 64 tokens, 2 cores; PyTorch takes the batch in one piece"
+    return [{"name": "train.tokens_per_s", "value": value, "unit": "tokens/s", "versus": "pytorch",
+             "versus_value": versus, "ratio": value / versus if versus else None,
+             "note": note if theirs else f"PyTorch skipped: {why}"}]

@@ -1,0 +1,88 @@
+/* Device memory of training steps: nothing is left behind after a step, and the most that a step holds
+ * does not depend on how many microbatches it has (users' troubles: "memory grows with the number of
+ * microbatches"). Figures are those of metrics.jsonl. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "support/train_case.h"
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Value `key` of each line, `n` at most; returns how many lines there are. */
+static int metrics(const train_options *o, const char *key, long long *out, int n)
+{
+    size_t bytes;
+    char *text = train_case_read(o, "metrics.jsonl", &bytes), *rest = NULL;
+    assert_non_null(text);
+    int lines = 0;
+    for (char *line = strtok_r(text, "\n", &rest); line;
+         line = strtok_r(NULL, "\n", &rest)) {
+        json_t *j = json_loads(line, 0, NULL);
+        assert_non_null(j);
+        if (lines < n)
+            out[lines] = json_integer_value(json_object_get(j, key));
+        lines++;
+        json_decref(j);
+    }
+    free(text);
+    return lines;
+}
+
+static void train(const train_options *o)
+{
+    if (hr_app_train(o) < 0)
+        fail_msg("%s", hr_last_error());
+}
+
+static void live_bytes_stay_the_same_over_1000_steps(void **state)
+{
+    enum { STEPS = 1000 };
+    static long long live[STEPS];
+    train_options o;
+    train_case_init(&o, 2, 2, STEPS);
+    train(&o);
+    assert_int_equal(metrics(&o, "live_bytes", live, STEPS), STEPS);
+    for (int i = 0; i < STEPS; i++)
+        assert_int_equal(live[i], live[0]);
+    train_case_fini(&o);
+}
+
+/* Every token visits every expert here, so that what a rank receives does not depend on data. */
+static long long peak_of(int microbatches, int overlap, int delay)
+{
+    train_options o;
+    long long peak[3];
+    train_case_init(&o, 2, microbatches, 3);
+    o.model.top_k = o.model.experts;
+    o.overlap = overlap;
+    o.delay_wgrad = delay;
+    train(&o);
+    assert_int_equal(metrics(&o, "peak_bytes", peak, 3), 3);
+    train_case_fini(&o);
+    return peak[2];
+}
+
+static void peak_bytes_are_the_same_for_8_and_64_microbatches(void **state)
+{
+    for (int overlap = 0; overlap < 2; overlap++)
+        for (int delay = 0; delay < 2; delay++) {
+            long long few = peak_of(8, overlap, delay),
+                      many = peak_of(64, overlap, delay);
+            print_message("overlap %d delay %d: %lld bytes\n", overlap, delay, few);
+            assert_int_equal(few, many);
+        }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(live_bytes_stay_the_same_over_1000_steps),
+        cmocka_unit_test(peak_bytes_are_the_same_for_8_and_64_microbatches),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
