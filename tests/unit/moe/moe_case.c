@@ -55,10 +55,12 @@ moe_result *result_create(const moe_case *c)
 
     if (r == NULL)
         return NULL;
-    r->rows = (size_t)(CASE_MICROBATCHES * case_tokens(c) * c->width);
-    r->choices = (size_t)(CASE_MICROBATCHES * case_tokens(c) * c->top_k);
-    r->weights1 = (size_t)(c->experts * 2 * c->hidden * c->width);
-    r->weights2 = (size_t)(c->experts * c->width * c->hidden);
+    const size_t tokens = (size_t)case_tokens(c) * CASE_MICROBATCHES;
+    const size_t weights = (size_t)c->experts * (size_t)c->hidden * (size_t)c->width;
+    r->rows = tokens * (size_t)c->width;
+    r->choices = tokens * (size_t)c->top_k;
+    r->weights1 = 2 * weights;
+    r->weights2 = weights;
     r->out =
         calloc(2 * r->rows + r->choices + r->weights1 + r->weights2, sizeof *r->out);
     if (r->out == NULL) {
@@ -105,37 +107,36 @@ int result_same_bits(const moe_result *a, const moe_result *b)
 static void plain_choice(const moe_case *c, moe_result *r, int b, int t, int k)
 {
     enum { WIDEST = 64 };
-    const int C = c->width, D = c->hidden, e = c->choose(c, b, t, k);
-    const int64_t row = (int64_t)t * C, w1 = (int64_t)e * 2 * D * C,
-                  w2 = (int64_t)e * C * D;
+    const int64_t C = c->width, D = c->hidden, e = c->choose(c, b, t, k);
+    const int64_t row = t * C, w1 = e * 2 * D * C, w2 = e * C * D;
     const size_t at = (size_t)b * (size_t)case_tokens(c);
     double *out = r->out + at * (size_t)C + row, *dx = r->dx + at * (size_t)C + row;
     double *dp = r->dprobs + (at + (size_t)t) * (size_t)c->top_k + k;
     const double p = made_up(MADE_PROB, b, (int64_t)t * c->top_k + k);
     double h[2 * WIDEST] = {0}, act[WIDEST], dact[WIDEST] = {0};
 
-    for (int o = 0; o < 2 * D; o++)
-        for (int i = 0; i < C; i++)
+    for (int64_t o = 0; o < 2 * D; o++)
+        for (int64_t i = 0; i < C; i++)
             h[o] += (double)made_up(MADE_W1, 0, w1 + o * C + i) *
                     made_up(MADE_X, b, row + i);
-    for (int d = 0; d < D; d++)
+    for (int64_t d = 0; d < D; d++)
         act[d] = h[d] / (1.0 + exp(-h[d])) * h[D + d];
-    for (int o = 0; o < C; o++)
-        for (int d = 0; d < D; d++) {
+    for (int64_t o = 0; o < C; o++)
+        for (int64_t d = 0; d < D; d++) {
             double w = made_up(MADE_W2, 0, w2 + o * D + d);
             double g = made_up(MADE_GRAD, b, row + o);
             out[o] += w * p * act[d];
             dact[d] += w * g;
             r->dw2[w2 + o * D + d] += g * p * act[d];
         }
-    for (int d = 0; d < D; d++) {
+    for (int64_t d = 0; d < D; d++) {
         double s = 1.0 / (1.0 + exp(-h[d])), gate = h[d], up = h[D + d];
         *dp += dact[d] * act[d];
         h[d] = p * dact[d] * up * (s + gate * s * (1.0 - s)); /* now their gradients */
         h[D + d] = p * dact[d] * gate * s;
     }
-    for (int o = 0; o < 2 * D; o++)
-        for (int i = 0; i < C; i++) {
+    for (int64_t o = 0; o < 2 * D; o++)
+        for (int64_t i = 0; i < C; i++) {
             dx[i] += h[o] * made_up(MADE_W1, 0, w1 + o * C + i);
             r->dw1[w1 + o * C + i] += h[o] * made_up(MADE_X, b, row + i);
         }

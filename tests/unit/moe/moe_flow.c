@@ -153,8 +153,8 @@ void flow_end(moe_flow *f)
 hr_status flow_read(moe_flow *f, moe_result *into)
 {
     const moe_case *c = f->rank->c;
-    const size_t at = (size_t)(f->b * case_tokens(c) +
-                               case_first_token(c, hr_group_rank(f->rank->world)));
+    const int first = case_first_token(c, hr_group_rank(f->rank->world));
+    const size_t at = (size_t)f->b * (size_t)case_tokens(c) + (size_t)first;
     const size_t row = at * (size_t)c->width;
 
     HR_TRY(hr_device_synchronize(hr_group_device(f->rank->world)));

@@ -36,7 +36,7 @@ static hr_status run_two(hr_rank_fn fn, void *arg)
 /* ---- logs ------------------------------------------------------------------------------ */
 typedef struct op_log {
     int n;
-    const hr_span *span[64];
+    hr_span span[64];
 } op_log;
 
 /* The transfers on the lanes of `rank` with that role, as they ended. */
@@ -52,14 +52,14 @@ static void read_log(const hr_timeline *t, int rank, const char *role, op_log *l
             continue;
         for (size_t k = 0; k < n && log->n < 64; k++)
             if (spans[k].kind == HR_SPAN_TRANSFER)
-                log->span[log->n++] = &spans[k];
+                log->span[log->n++] = spans[k];
     }
 }
 
 static void expect_equal_logs(const hr_timeline *t, int ranks, const char *role,
                               int expected)
 {
-    op_log first, other;
+    op_log first = {0}, other = {0};
 
     read_log(t, 0, role, &first);
     assert_int_equal(first.n, expected);
@@ -67,8 +67,8 @@ static void expect_equal_logs(const hr_timeline *t, int ranks, const char *role,
         read_log(t, r, role, &other);
         assert_int_equal(other.n, expected);
         for (int i = 0; i < expected; i++) {
-            assert_string_equal(first.span[i]->name, other.span[i]->name);
-            assert_int_equal(first.span[i]->microbatch, other.span[i]->microbatch);
+            assert_string_equal(first.span[i].name, other.span[i].name);
+            assert_int_equal(first.span[i].microbatch, other.span[i].microbatch);
         }
     }
 }
