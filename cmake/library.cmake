@@ -28,6 +28,20 @@ install(TARGETS headrace_shared headrace_static EXPORT headrace_targets)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/headrace
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
 
+# What the rooms link by pkg-config, for those who link our archive: as flags for the .pc file (not
+# as Requires: some modules ask there for libraries that only their own archives need), and as
+# modules for the CMake package.
+set(private_libs "")
+set(package_modules "")
+foreach(lib ${libs})
+  if(lib MATCHES "^PkgConfig::(.+)")
+    list(APPEND private_libs ${${CMAKE_MATCH_1}_LDFLAGS})
+    string(APPEND package_modules "pkg_check_modules(${CMAKE_MATCH_1} REQUIRED IMPORTED_TARGET "
+      "${${CMAKE_MATCH_1}_MODULE_NAME})\n")
+  endif()
+endforeach()
+list(JOIN private_libs " " private_libs)
+
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/headrace)
 include(CMakePackageConfigHelpers)
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/headrace-config.cmake.in
@@ -41,9 +55,6 @@ install(FILES ${CMAKE_CURRENT_BINARY_DIR}/headrace-config.cmake
 # Paths in the .pc file follow from where it lies, so that a DESTDIR or a moved tree still works.
 file(RELATIVE_PATH pc_prefix /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
 string(REGEX REPLACE "/$" "" pc_prefix "${pc_prefix}")
-# Flags, not Requires: hwloc's own file asks for libraries that only its archive needs.
-set(private_libs ${OPENBLAS_LDFLAGS} ${HWLOC_LDFLAGS})
-list(JOIN private_libs " " private_libs)
 configure_file(${PROJECT_SOURCE_DIR}/cmake/headrace.pc.in headrace.pc @ONLY)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/headrace.pc
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
