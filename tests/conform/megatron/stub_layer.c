@@ -230,6 +230,7 @@ static hr_status preprocess(void *chunk, hr_layer_ctx *ctx, hr_tensor *const *in
     *(stub_chunk **)hr_layer_ctx_chunk_state(ctx) = s;
     *n_out = 1;
     if (n > 0) { /* no embedding: the received input goes on */
+        rec_add(s->r, "[s,s,s]", "fwd", joined(s->name, "prep"), rec_current(s->r));
         out[0] = hr_tensor_retain(in[0]);
         return HR_OK;
     }
