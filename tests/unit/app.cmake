@@ -1,5 +1,13 @@
 # What surrounds the model in the program; the model and its training are tested in tests/train.
-hr_test(unit.options SOURCES app/test_options.c ROOMS base trace LIBS hr_app)
+foreach(name options interrupt)
+  hr_test(unit.${name} SOURCES app/test_${name}.c ROOMS base trace LIBS hr_app)
+endforeach()
 foreach(name config data safetensors checkpoint progress pictures)
   hr_test(unit.${name} SOURCES app/test_${name}.c app/scratch.c ROOMS base trace LIBS hr_app)
 endforeach()
+
+hr_test(unit.program SOURCES app/test_program.c app/scratch.c LIBS PkgConfig::JANSSON hr_options)
+if(TARGET test_unit_program)
+  add_dependencies(test_unit_program headrace)
+  target_compile_definitions(test_unit_program PRIVATE HR_PROGRAM="$<TARGET_FILE:headrace>")
+endif()

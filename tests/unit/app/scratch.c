@@ -42,9 +42,9 @@ int hr_scratch_teardown(void **state)
 
 const char *hr_scratch_path(const char *name)
 {
-    static char paths[8][2048];
+    static char paths[64][2048];
     static int next;
-    char *path = paths[next++ % 8];
+    char *path = paths[next++ % 64];
     snprintf(path, sizeof paths[0], "%s/%s", folder, name);
     return path;
 }

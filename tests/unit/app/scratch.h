@@ -8,7 +8,7 @@
 int hr_scratch_setup(void **state);
 int hr_scratch_teardown(void **state);
 
-/* Path of `name` in the folder; valid until the eighth call from here. */
+/* Path of `name` in the folder; valid until the 64th call from here. */
 const char *hr_scratch_path(const char *name);
 const char *hr_scratch_write(const char *name, const void *bytes, size_t n);
 /* All bytes of a file, with a zero behind them, for free(); NULL if there is none. */

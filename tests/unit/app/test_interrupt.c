@@ -1,0 +1,58 @@
+/* Signals: the first is noted, the second ends the process. Each in a child, as it cannot be undone. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "commands.h"
+#include "interrupt.h"
+
+enum { SURVIVED = 7, NOT_NOTED = 8 };
+
+/* Exit status of a child that raises `signal` so many times. */
+static int child(int signal, int times)
+{
+    pid_t pid = fork();
+    if (pid == 0) {
+        if (hr_app_interrupt_install() < 0 || hr_app_interrupted())
+            _exit(NOT_NOTED);
+        for (int i = 0; i < times; i++)
+            raise(signal);
+        _exit(hr_app_interrupted() && hr_app_interrupt_signal() == signal ? SURVIVED
+                                                                          : NOT_NOTED);
+    }
+    int status = 0;
+    assert_true(pid > 0);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static void the_first_is_noted(void **state)
+{
+    (void)state;
+    assert_int_equal(child(SIGINT, 1), SURVIVED);
+    assert_int_equal(child(SIGTERM, 1), SURVIVED);
+    assert_false(hr_app_interrupted()); /* here none came */
+}
+
+static void the_second_ends_the_process(void **state)
+{
+    (void)state;
+    assert_int_equal(child(SIGINT, 2), EXIT_INTERRUPTED);
+    assert_int_equal(child(SIGTERM, 2), EXIT_INTERRUPTED);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_first_is_noted),
+        cmocka_unit_test(the_second_ends_the_process),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

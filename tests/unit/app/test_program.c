@@ -1,0 +1,184 @@
+/* The program from the outside: exit statuses, and that the last line on standard error says what is
+ * wrong. HR_PROGRAM is its path. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "scratch.h"
+
+static char *out, *err; /* of the last run */
+
+/* Runs `headrace` with `line`, split at blanks, and returns its exit status. */
+static int run(const char *line)
+{
+    char text[4096];
+    snprintf(text, sizeof text, "%s", line);
+    char *argv[32] = {(char[]){HR_PROGRAM}}, *rest = NULL;
+    int argc = 1, status = 0;
+    for (char *word = strtok_r(text, " ", &rest); word;
+         word = strtok_r(NULL, " ", &rest))
+        argv[argc++] = word;
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        if (!freopen(hr_scratch_path("out"), "w", stdout) ||
+            !freopen(hr_scratch_path("err"), "w", stderr))
+            _exit(99);
+        execv(HR_PROGRAM, argv);
+        _exit(99);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    size_t n;
+    free(out);
+    free(err);
+    out = hr_scratch_read(hr_scratch_path("out"), &n);
+    err = hr_scratch_read(hr_scratch_path("err"), &n);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static const char *last_line(void)
+{
+    size_t n = strlen(err);
+    while (n > 0 && err[n - 1] == '\n')
+        err[--n] = '\0';
+    char *line = strrchr(err, '\n');
+    return line ? line + 1 : err;
+}
+
+static void ends(const char *line, int status, const char *named)
+{
+    int got = run(line);
+    const char *last = last_line();
+    if (got != status || !strstr(last, named))
+        fail_msg("'headrace %s' ends with %d and \"%s\"; wanted %d and '%s'", line, got,
+                 last, status, named);
+}
+
+static void help_is_everywhere(void **state)
+{
+    (void)state;
+    ends("--help", 0, "");
+    assert_non_null(strstr(out, "train"));
+    ends("train --help", 0, "");
+    assert_non_null(strstr(out, "--loss-scale-mode sum|mean_microbatch|mean_token"));
+    ends("sample --help", 0, "");
+    assert_non_null(strstr(out, "--temperature"));
+    ends("info --help", 0, "");
+    assert_non_null(strstr(out, "--json"));
+    ends("--version", 0, "");
+    assert_int_equal(strncmp(out, "headrace ", 9), 0);
+}
+
+static void wrong_usage_is_2(void **state)
+{
+    (void)state;
+    ends("", 2, "a command is wanted");
+    ends("trian", 2, "the nearest is 'train'");
+    ends("train --stpes 3", 2, "the nearest is --steps");
+    ends("train --steps 0", 2, "nearest valid value is 1");
+    ends("sample --lenght 3", 2, "the nearest is --length");
+    ends("sample --top-k 300", 2, "nearest valid value is 256");
+    ends("info --jsn", 2, "the nearest is --json");
+    ends("train --config /nonexistent.json", 2, "/nonexistent.json");
+}
+
+static void data_that_cannot_be_used_is_named(void **state)
+{
+    (void)state;
+    char line[2048];
+    char text[100];
+    memset(text, 'x', sizeof text);
+    snprintf(line, sizeof line, "train --out %s --data", hr_scratch_path("run"));
+    const struct bad {
+        const char *path, *named;
+    } bad[] = {
+        {"/nonexistent", "'/nonexistent'"},
+        {hr_scratch_write("empty", "", 0), "is empty"},
+        {hr_scratch_write("binary", "a\0b", 3), "binary"},
+        {hr_scratch_write("short", text, sizeof text), "--seq 64 wants 65 bytes"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        char whole[4096];
+        snprintf(whole, sizeof whole, "%s %s", line, bad[i].path);
+        ends(whole, 1, bad[i].named);
+        assert_non_null(strstr(err, bad[i].path));
+    }
+}
+
+static void an_output_folder_that_cannot_be_made_is_named(void **state)
+{
+    (void)state;
+    char line[4096], text[2000];
+    memset(text, 'x', sizeof text);
+    const char *data = hr_scratch_write("data", text, sizeof text);
+    const char *in_the_way = hr_scratch_write("in_the_way", "x", 1);
+    snprintf(line, sizeof line, "train --steps 1 --data %s --out %s", data, in_the_way);
+    ends(line, 1, in_the_way);
+}
+
+static void a_damaged_checkpoint_is_named(void **state)
+{
+    (void)state;
+    char line[4096];
+    ends("sample --checkpoint /nonexistent", 1, "'/nonexistent'");
+    const char *path = hr_scratch_write("damaged", "\x40\0\0\0\0\0\0\0{\"a\":", 13);
+    snprintf(line, sizeof line, "sample --checkpoint %s", path);
+    ends(line, 1, path);
+    assert_non_null(strstr(err, "truncated"));
+}
+
+static void info_says_why_something_is_off(void **state)
+{
+    (void)state;
+    ends("info --json", 0, "");
+    json_t *all = json_loads(out, 0, NULL);
+    assert_non_null(all);
+    size_t i;
+    const json_t *o, *backends = json_object_get(all, "backends");
+    bool host = false, cuda = false;
+    json_array_foreach(backends, i, o)
+    {
+        const char *name = json_string_value(json_object_get(o, "name"));
+        bool on = json_is_true(json_object_get(o, "on"));
+        host = host || (strcmp(name, "host") == 0 && on);
+        cuda = cuda || (strcmp(name, "cuda") == 0 &&
+                        (on || json_string_length(json_object_get(o, "why_off")) > 0));
+    }
+    assert_true(host);
+    assert_true(cuda);
+    assert_true(json_integer_value(json_object_get(json_object_get(all, "processor"),
+                                                   "usable_threads")) >= 1);
+    json_decref(all);
+    ends("info", 0, "");
+    assert_non_null(strstr(out, "off: "));
+}
+
+static int teardown(void **state)
+{
+    free(out);
+    free(err);
+    return hr_scratch_teardown(state);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(help_is_everywhere),
+        cmocka_unit_test(wrong_usage_is_2),
+        cmocka_unit_test(data_that_cannot_be_used_is_named),
+        cmocka_unit_test(an_output_folder_that_cannot_be_made_is_named),
+        cmocka_unit_test(a_damaged_checkpoint_is_named),
+        cmocka_unit_test(info_says_why_something_is_off),
+    };
+    return cmocka_run_group_tests(tests, hr_scratch_setup, teardown);
+}
