@@ -6,10 +6,9 @@
 #include <math.h>
 #include <string.h>
 
-#define HR__SIMD        _Pragma("omp simd")
-#define HR__SIMD_SUM(x) HR__PRAGMA(omp simd reduction(+ : x))
-#define HR__SIMD_MAX(x) HR__PRAGMA(omp simd reduction(max : x))
-#define HR__PRAGMA(x)   _Pragma(#x)
+#define HR__SIMD          _Pragma("omp simd")
+#define HR__SIMD_SUM(...) HR__PRAGMA(omp simd reduction(+ : __VA_ARGS__))
+#define HR__PRAGMA(x)     _Pragma(#x)
 
 /* e^x to 2 units in the last place without a call: x = n ln 2 + r, a polynomial in r (Cephes expf),
  * n added to the exponent. 0 below -87.3; stays at e^88 above 88; NaN stays NaN. */
@@ -43,11 +42,19 @@ static inline float vec_sigmoid(float x)
 
 static inline float vec_max(const float *x, int64_t count)
 {
-    float most = -INFINITY;
-    HR__SIMD_MAX(most)
-    for (int64_t i = 0; i < count; i++)
-        most = x[i] > most ? x[i] : most;
-    return most;
+    float most[HR__LANES];
+    int64_t i = 0;
+    for (int l = 0; l < HR__LANES; l++)
+        most[l] = -INFINITY;
+    for (; i + HR__LANES <= count; i += HR__LANES)
+        for (int l = 0; l < HR__LANES; l++)
+            most[l] = x[i + l] > most[l] ? x[i + l] : most[l];
+    for (; i < count; i++)
+        most[0] = x[i] > most[0] ? x[i] : most[0];
+    for (int half = HR__LANES / 2; half > 0; half /= 2)
+        for (int l = 0; l < half; l++)
+            most[l] = most[l + half] > most[l] ? most[l + half] : most[l];
+    return most[0];
 }
 
 #endif

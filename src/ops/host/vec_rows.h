@@ -43,7 +43,7 @@ static void vec_rmsnorm_back(float *restrict dx, float *restrict dg,
         memset(dg, 0, (size_t)width * sizeof *dg);
     for (int64_t n = 0; n < rows; n++, x += width, dx += width, dy += width) {
         float squares = 0, dot = 0;
-        HR__PRAGMA(omp simd reduction(+ : squares, dot))
+        HR__SIMD_SUM(squares, dot)
         for (int64_t i = 0; i < width; i++) {
             squares += x[i] * x[i];
             dot += x[i] * g[i] * dy[i];

@@ -25,11 +25,12 @@ static double plain(const void *ctx, double *const *in, double *out)
 static void check(struct shape s)
 {
     int64_t n = s.sequences * s.seq_len;
-    op_check_run(&(op_check){.ctx = &s,
-                             .run = run,
-                             .reference = plain,
-                             .in = {{2, {n, 3 * s.heads * s.width}, .scale = 2}},
-                             .tolerance = 2e-5});
+    op_check_run(&(op_check){
+        .ctx = &s,
+        .run = run,
+        .reference = plain,
+        .in = {{.ndim = 2, .shape = {n, 3 * s.heads * s.width}, .scale = 2}},
+        .tolerance = 2e-5});
 }
 
 static void one_block_matches_plain_loops(void **state)
@@ -83,7 +84,7 @@ static void great_scores_do_not_overflow(void **state)
     op_check_run(&(op_check){.ctx = &s,
                              .run = run,
                              .reference = plain,
-                             .in = {{2, {130, 12}, .scale = 20}},
+                             .in = {{.ndim = 2, .shape = {130, 12}, .scale = 20}},
                              .tolerance = 2e-3});
 }
 

@@ -23,12 +23,13 @@ static void check_linear(int64_t n, int64_t in, int64_t out, bool frozen_x,
                          bool frozen_w)
 {
     struct linear_shape s = {n, in, out};
-    op_check_run(&(op_check){.ctx = &s,
-                             .run = run_linear,
-                             .reference = plain_linear,
-                             .in = {{2, {n, in}, .constant = frozen_x},
-                                    {2, {out, in}, .constant = frozen_w}},
-                             .queued = true});
+    op_check_run(
+        &(op_check){.ctx = &s,
+                    .run = run_linear,
+                    .reference = plain_linear,
+                    .in = {{.ndim = 2, .shape = {n, in}, .constant = frozen_x},
+                           {.ndim = 2, .shape = {out, in}, .constant = frozen_w}},
+                    .queued = true});
 }
 
 static void linear_matches_plain_loops_at_any_shape(void **state)
@@ -83,12 +84,12 @@ static void check_grouped(int64_t experts, int64_t in, int64_t out,
                           const int64_t *offsets)
 {
     struct grouped_shape s = {experts, in, out, offsets};
-    op_check_run(
-        &(op_check){.ctx = &s,
-                    .run = run_grouped,
-                    .reference = plain_grouped,
-                    .in = {{2, {offsets[experts], in}}, {3, {experts, out, in}}},
-                    .queued = true});
+    op_check_run(&(op_check){.ctx = &s,
+                             .run = run_grouped,
+                             .reference = plain_grouped,
+                             .in = {{.ndim = 2, .shape = {offsets[experts], in}},
+                                    {.ndim = 3, .shape = {experts, out, in}}},
+                             .queued = true});
 }
 
 static void grouped_linear_meets_each_expert_with_its_rows(void **state)

@@ -25,10 +25,11 @@ static double plain_router(const void *ctx, double *const *in, double *out)
 
 static void check_router(struct ref_router r)
 {
-    op_check_run(&(op_check){.ctx = &r,
-                             .run = run_router,
-                             .reference = plain_router,
-                             .in = {{2, {r.n, r.experts}, .scale = 2}}});
+    op_check_run(
+        &(op_check){.ctx = &r,
+                    .run = run_router,
+                    .reference = plain_router,
+                    .in = {{.ndim = 2, .shape = {r.n, r.experts}, .scale = 2}}});
 }
 
 static void router_matches_plain_loops(void **state)
@@ -251,15 +252,15 @@ static void check_moves(struct moves m)
     op_check_run(&(op_check){.ctx = &m,
                              .run = run_permute,
                              .reference = plain_permute,
-                             .in = {{2, {m.n, m.width}}}});
+                             .in = {{.ndim = 2, .shape = {m.n, m.width}}}});
     op_check_run(&(op_check){.ctx = &m,
                              .run = run_unpermute,
                              .reference = plain_unpermute,
-                             .in = {{2, {m.n * m.k, m.width}}}});
+                             .in = {{.ndim = 2, .shape = {m.n * m.k, m.width}}}});
     op_check_run(&(op_check){.ctx = &m,
                              .run = run_probs,
                              .reference = plain_probs,
-                             .in = {{2, {m.n, m.k}}}});
+                             .in = {{.ndim = 2, .shape = {m.n, m.k}}}});
 }
 
 static void rows_go_to_their_slots_and_come_back(void **state)

@@ -26,10 +26,11 @@ static double plain_add(const void *ctx, double *const *in, double *out)
 static void check_add(int64_t n, int64_t width)
 {
     struct rows r = {.n = n, .width = width};
-    op_check_run(&(op_check){.ctx = &r,
-                             .run = run_add,
-                             .reference = plain_add,
-                             .in = {{2, {n, width}}, {2, {n, width}}}});
+    op_check_run(&(op_check){
+        .ctx = &r,
+        .run = run_add,
+        .reference = plain_add,
+        .in = {{.ndim = 2, .shape = {n, width}}, {.ndim = 2, .shape = {n, width}}}});
 }
 
 static void add_matches_plain_loops(void **state)
@@ -109,7 +110,7 @@ static void check_embedding(int64_t n, int64_t width)
     op_check_run(&(op_check){.ctx = &r,
                              .run = run_embedding,
                              .reference = plain_embedding,
-                             .in = {{2, {6, width}}}});
+                             .in = {{.ndim = 2, .shape = {6, width}}}});
 }
 
 static void embedding_adds_up_repeated_ids(void **state)
@@ -141,7 +142,8 @@ static void check_rmsnorm(int64_t n, int64_t width, bool frozen)
         &(op_check){.ctx = &r,
                     .run = run_rmsnorm,
                     .reference = plain_rmsnorm,
-                    .in = {{2, {n, width}}, {1, {width}, .constant = frozen}}});
+                    .in = {{.ndim = 2, .shape = {n, width}},
+                           {.ndim = 1, .shape = {width}, .constant = frozen}}});
 }
 
 static void rmsnorm_matches_plain_loops(void **state)
@@ -175,12 +177,12 @@ static double plain_swiglu(const void *ctx, double *const *in, double *out)
 static void check_swiglu(int64_t n, int64_t width, bool scaled, bool frozen_x)
 {
     struct rows r = {.n = n, .width = width, .scaled = scaled};
-    op_check_run(
-        &(op_check){.ctx = &r,
-                    .run = run_swiglu,
-                    .reference = plain_swiglu,
-                    .in = {{2, {n, 2 * width}, .scale = 4, .constant = frozen_x},
-                           {scaled ? 1 : 0, {n}}}});
+    op_check_run(&(op_check){
+        .ctx = &r,
+        .run = run_swiglu,
+        .reference = plain_swiglu,
+        .in = {{.ndim = 2, .shape = {n, 2 * width}, .scale = 4, .constant = frozen_x},
+               {.ndim = scaled ? 1 : 0, .shape = {n}}}});
 }
 
 static void swiglu_matches_plain_loops(void **state)
@@ -216,7 +218,7 @@ static void check_cross_entropy(int64_t n, int64_t v, const int32_t *targets)
     op_check_run(&(op_check){.ctx = &r,
                              .run = run_cross_entropy,
                              .reference = plain_cross_entropy,
-                             .in = {{2, {n, v}, .scale = 5}}});
+                             .in = {{.ndim = 2, .shape = {n, v}, .scale = 5}}});
 }
 
 static void cross_entropy_matches_plain_loops(void **state)
