@@ -147,7 +147,9 @@ typedef struct hr_operand {
 
 /* Enqueue `kernel(args)` on `s`. `args` are copied (at most HR_LAUNCH_ARGS bytes, 16-aligned
  * when read); `name` is a literal or interned. `operands` say which memory the work touches:
- * for the stream checker, which costs nothing when it is off. Blocks while the queue is full.
+ * for the stream checker, which costs nothing when it is off; HEADRACE_CHECK=streams in the
+ * environment at hr_device_open() turns it on, and what it finds fails the device (ERR_STATE).
+ * Blocks while the queue is full.
  * A kernel that returns an error fails the device with that thread's hr_last_error().
  * Errors: ERR_INVALID. */
 HR_API HR_RESULT hr_status hr_launch(hr_stream *s, const char *name, hr_kernel kernel,

@@ -38,6 +38,13 @@ static bool env_is_on(const char *name)
     return v && v[0] && strcmp(v, "0") != 0;
 }
 
+/* HEADRACE_CHECK is a list of words; ours is "streams". */
+static bool wants_check(void)
+{
+    const char *v = getenv("HEADRACE_CHECK");
+    return v && strstr(v, "streams");
+}
+
 static bool wants_poison(int option)
 {
 #ifdef HR_DEBUG
@@ -75,8 +82,11 @@ hr_status hr_device_open(const char *backend, const hr_device_opts *opts,
     dev->blocking = o->launch_blocking || env_is_on("HEADRACE_LAUNCH_BLOCKING");
     hr__fail_init(&dev->fail);
     hr__pool_init(&dev->pool, dev, o->memory, wants_poison(o->poison));
+    if (wants_check())
+        dev->check = hr__check_create();
     hr_status st = ops->device_init(dev);
     if (st < 0) {
+        hr__check_destroy(dev->check);
         hr__fail_fini(&dev->fail);
         free(dev);
         return st;
@@ -102,6 +112,7 @@ void hr_device_close(hr_device *dev)
     while (dev->events)
         hr_event_destroy(dev->events);
     dev->ops->device_fini(dev);
+    hr__check_destroy(dev->check);
     hr__fail_fini(&dev->fail);
     hr__current_forget_device(dev);
     free(dev);

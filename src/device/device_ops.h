@@ -10,6 +10,7 @@
 #include "device/device_fail.h"
 #include "device/memory_pool.h"
 #include "device/order_clock.h"
+#include "device/stream_check.h"
 
 /* One launch as the backend sees it; borrowed for the call. */
 typedef struct hr__launch {
@@ -61,6 +62,7 @@ struct hr_device {
     hr__clock host;        /* issuing thread: what it has waited for */
     hr__fail fail;         /* any thread; its own lock */
     hr__pool pool;         /* issuing thread */
+    hr__check *check;      /* issuing thread; NULL: off */
     hr_event *events;      /* issuing thread: all that live */
     hr_stream
         *streams[HR_MAX_STREAMS]; /* issuing thread; by id, 0 is the default one */

@@ -30,6 +30,8 @@ hr_status hr_launch(hr_stream *s, const char *name, hr_kernel kernel, const void
     if (!s || !name || !kernel || arg_bytes > HR_LAUNCH_ARGS || (!args && arg_bytes) ||
         n_operands < 0 || (!operands && n_operands))
         return check_launch(s, name, kernel, args, arg_bytes, operands, n_operands);
+    if (s->dev->check)
+        hr__check_launch(s->dev->check, s, name, operands, n_operands);
     hr__launch l = {
         .name = name, .kernel = kernel, .args = args, .arg_bytes = arg_bytes};
     hr__mark_fill(s, &l);
@@ -56,6 +58,10 @@ hr_status hr_copy(hr_stream *s, void *dst, const void *src, size_t bytes)
     HR_TRY(check_bytes(s, "hr_copy", dst, src, bytes));
     if (bytes == 0)
         return HR_OK;
+    if (s->dev->check)
+        hr__check_launch(s->dev->check, s, "copy",
+                         (hr_operand[]){{src, bytes, HR_READ}, {dst, bytes, HR_WRITE}},
+                         2);
     s->issued++;
     s->dev->ops->copy(s, dst, src, bytes);
     if (s->dev->blocking)
@@ -68,6 +74,9 @@ hr_status hr_fill(hr_stream *s, void *dst, int byte, size_t bytes)
     HR_TRY(check_bytes(s, "hr_fill", dst, dst, bytes));
     if (bytes == 0)
         return HR_OK;
+    if (s->dev->check)
+        hr__check_launch(s->dev->check, s, "fill", &(hr_operand){dst, bytes, HR_WRITE},
+                         1);
     s->issued++;
     s->dev->ops->fill(s, "fill", dst, byte, bytes);
     if (s->dev->blocking)

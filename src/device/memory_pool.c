@@ -206,6 +206,8 @@ void hr__pool_free(hr__pool *p, hr__block *b, hr_stream *s)
     for (int i = 0; i < HR_MAX_STREAMS; i++)
         if (i == on || (b->recorded >> i & 1))
             join_queued(&b->uses, p->dev, i);
+    if (p->dev->check)
+        hr__check_free(p->dev->check, p->dev, b);
     if (p->poison)
         poison_freed(p, b, p->dev->streams[on]);
     p->stats.live_blocks--;

@@ -1,3 +1,3 @@
-foreach(noun stream event device_fail memory_pool team device_spans random_programs)
+foreach(noun stream event device_fail memory_pool team device_spans stream_check random_programs)
   hr_test(unit.${noun} SOURCES device/test_${noun}.c ROOMS device LABELS tsan)
 endforeach()
