@@ -160,6 +160,33 @@ static void a_leaf_adopts_what_nobody_else_holds(void **state)
     hr_tensor_release(g);
 }
 
+static hr_tensor *transfer; /* has a claim on a gradient, as a pending send has */
+
+static hr_status sending_backward(hr_function *fn, hr_tensor *const *grad_out,
+                                  hr_tensor **grad_in)
+{
+    grad_in[0] = scaled(grad_out[0], 1);
+    return hr_tensor_alias(grad_in[0], &transfer);
+}
+
+static void a_leaf_copies_what_somebody_has_a_claim_on(void **state)
+{
+    static const hr_function_class sends = {.name = "sends",
+                                            .backward = sending_backward};
+    hr_tensor *x = LEAF(1), *y = scaled(x, 1), *z = scale(x, 2);
+    hr_function *fn;
+    kit_ok(hr_function_create(&sends, &x, 1, &fn));
+    kit_ok(hr_function_finish(fn, &y, 1));
+    kit_ok(hr_backward(&y, NULL, 1));
+    kit_ok(hr_backward(&z, NULL, 1));
+    KIT_EXPECT(hr_tensor_grad(x), 3);
+    KIT_EXPECT(transfer, 1);
+    hr_tensor_release(transfer);
+    hr_tensor_release(x);
+    hr_tensor_release(y);
+    hr_tensor_release(z);
+}
+
 static void a_leaf_adds_to_a_supplied_buffer(void **state)
 {
     hr_tensor *x = LEAF(1, 2), *y = scale(x, 2), *g = KIT_TENSOR(1, 1);
@@ -186,6 +213,7 @@ static void saved_bytes_go_as_they_are_used(void **state)
     KIT_EXPECT(hr_tensor_grad(x), 10, 10, 10, 10);
     assert_int_equal(kit_blocks(), 4); /* y's bytes have gone, x's gradient came */
     assert_int_equal(hr_storage_claims(hr_tensor_storage(x)), 1);
+    assert_int_equal(hr_tensor_refs(x), 1); /* z keeps no graph alive */
     hr_tensor_release(y);
     hr_tensor_release(z);
     hr_tensor_release(x);
@@ -278,6 +306,7 @@ static hr_status nested_backward(hr_function *fn, hr_tensor *const *grad_out,
     inner = scale_as(w, 7, "inner", HR_OK); /* as a recomputed forward does */
     hr_grad_mode_set(mode);
     hr_status st = hr_backward(&inner, NULL, 1);
+    KIT_EXPECT(hr_tensor_grad(w), 7); /* the inner pass ends before the outer goes on */
     hr_tensor_release(inner);
     grad_in[0] = hr_tensor_retain(grad_out[0]);
     grad_in[1] = hr_tensor_retain(grad_out[0]);
@@ -394,6 +423,7 @@ int main(void)
         T(an_output_that_nothing_reached_has_no_gradient),
         T(nothing_comes_of_no_gradient),
         T(a_leaf_adopts_what_nobody_else_holds),
+        T(a_leaf_copies_what_somebody_has_a_claim_on),
         T(a_leaf_adds_to_a_supplied_buffer),
         T(saved_bytes_go_as_they_are_used),
         T(saved_bytes_go_before_the_next_function_runs),

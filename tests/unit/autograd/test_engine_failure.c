@@ -46,9 +46,14 @@ static void a_graph_runs_backward_once(void **state)
     hr_tensor *x = LEAF(1), *y = scale(x, 2), *a = scale(y, 3), *b = scale(y, 4);
     kit_ok(hr_backward(&a, NULL, 1));
     kit_fails(hr_backward(&a, NULL, 1), HR_ERR_STATE, "spent");
-    kit_fails(hr_backward(&b, NULL, 1), HR_ERR_STATE,
-              "spent"); /* shares y's function */
-    KIT_EXPECT(hr_tensor_grad(x), 6);
+    /* b shares y's function. */
+    kit_fails(hr_backward(&b, NULL, 1), HR_ERR_STATE, "spent");
+    hr_tensor *fresh = scale(x, 5), *roots[2] = {fresh, a};
+    kit_fails(hr_backward(roots, NULL, 2), HR_ERR_STATE, "spent");
+    assert_int_equal(op_logged, 2);
+    kit_ok(hr_backward(&fresh, NULL, 1)); /* the refusal left it as it was */
+    hr_tensor_release(fresh);
+    KIT_EXPECT(hr_tensor_grad(x), 11);
     hr_tensor_release(x);
     hr_tensor_release(y);
     hr_tensor_release(a);
@@ -75,6 +80,19 @@ static void a_failing_function_ends_the_pass(void **state)
     assert_int_equal(hr_tensor_refs(x), 1);
     hr_tensor *all[] = {x, w, y, z, v, p};
     for (int i = 0; i < 6; i++)
+        hr_tensor_release(all[i]);
+}
+
+static void sums_begun_before_a_failure_are_released(void **state)
+{
+    hr_tensor *x = LEAF(1), *w = LEAF(1), *y = scale(w, 2);
+    hr_tensor *bad = scale_as(x, 2, "bad", HR_ERR_CALLBACK);
+    hr_tensor *p = pair(bad, x), *q = pair(p, y), *r = pair(q, y);
+    kit_fails(hr_backward(&r, NULL, 1), HR_ERR_CALLBACK, "callback");
+    assert_null(hr_tensor_grad(x)); /* one of two had come */
+    assert_int_equal(hr_tensor_refs(x), 1);
+    hr_tensor *all[] = {x, w, y, bad, p, q, r};
+    for (int i = 0; i < 7; i++)
         hr_tensor_release(all[i]);
 }
 
@@ -204,6 +222,7 @@ int main(void)
         T(a_freed_gradient_is_refused),
         T(a_graph_runs_backward_once),
         T(a_failing_function_ends_the_pass),
+        T(sums_begun_before_a_failure_are_released),
         T(a_gradient_that_fits_no_input_is_refused),
         T(what_a_failing_function_returned_is_released),
         T(a_pass_inside_cannot_take_the_functions_of_the_outer),
