@@ -28,7 +28,8 @@ typedef struct hr_tensor hr_tensor;
 HR_API HR_RESULT hr_status hr_storage_create(hr_stream *s, size_t bytes,
                                              hr_storage **out);
 /* Foreign memory. `deleter` (may be NULL) runs on the stream of the last release, after what
- * is queued there and on every recorded stream. */
+ * is queued there and on every recorded stream. One that a failed device skipped runs later,
+ * with the next foreign memory that is released. */
 HR_API HR_RESULT hr_status hr_storage_wrap(hr_stream *home, void *ptr, size_t bytes,
                                            void (*deleter)(void *ctx, void *ptr),
                                            void *ctx, hr_storage **out);
@@ -53,7 +54,8 @@ HR_API HR_RESULT hr_status hr_tensor_over(hr_storage *st, size_t byte_offset,
                                           hr_tensor **out);
 
 /* A view: same storage, another shape of as many elements; its base is `t`'s base, or `t`.
- * It retains its base and carries a claim of its own. No graph: see hr_op_view(). */
+ * It keeps its base and carries a claim of its own; a base that only its views keep has none.
+ * No graph: see hr_op_view(). */
 HR_API HR_RESULT hr_status hr_tensor_view(hr_tensor *t, int ndim, const int64_t *shape,
                                           hr_tensor **out);
 /* A view of rows begin..end-1 of the first dimension. No graph. */
@@ -67,7 +69,7 @@ HR_API void hr_tensor_release(hr_tensor *t); /* NULL is fine */
 HR_API int hr_tensor_refs(const hr_tensor *t);
 
 /* Give up this tensor's claim. If it was the last the bytes are freed after what is queued on
- * `s` now (NULL: the home stream). Twice is harmless. */
+ * `s` now (NULL: the home stream); if not, they will wait for that too. Twice is harmless. */
 HR_API void hr_tensor_drop(hr_tensor *t, hr_stream *s);
 HR_API bool hr_tensor_dropped(const hr_tensor *t);
 

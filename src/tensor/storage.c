@@ -1,8 +1,8 @@
 /* Storages: bytes with claims, and handles that say nothing about the bytes. */
 #include "base/try.h"
+#include "tensor/foreign.h"
 #include "tensor/pool.h"
 #include "tensor/tensor_impl.h"
-#include <string.h>
 
 static hr_status new_storage(hr_stream *home, hr_storage **out)
 {
@@ -77,55 +77,6 @@ hr_status hr_storage_wrap(hr_stream *home, void *ptr, size_t bytes,
 }
 
 /* ---- the end of the bytes ------------------------------------------------------------- */
-struct deleter_args {
-    void (*deleter)(void *ctx, void *ptr);
-    void *ctx, *ptr;
-};
-
-static hr_status run_deleter(const void *args, hr_team *team)
-{
-    const struct deleter_args *a = args;
-    a->deleter(a->ctx, a->ptr);
-    return HR_OK;
-}
-
-/* `s` waits for what is queued on `other` now; without an event, the host does. */
-static void order_after(hr_stream *s, hr_stream *other)
-{
-    hr_event *e = NULL;
-    hr_status st = hr_event_create(hr_stream_device(other), &e);
-    if (st >= 0)
-        st = hr_event_record(e, other);
-    if (st >= 0)
-        st = hr_event_wait(e, s);
-    if (st < 0)
-        st = hr_stream_synchronize(other);
-    hr_event_destroy(e);
-}
-
-/* A failed device skips launches, but foreign memory must go back to its owner all the same:
- * then the host waits until no stream can touch it, and calls. */
-static void delete_wrapped(hr_storage *st, void *ptr, size_t bytes, hr_stream *s)
-{
-    struct deleter_args a = {st->deleter, st->deleter_ctx, ptr};
-    hr_operand op = {ptr, bytes, HR_WRITE};
-    hr_status status = HR_OK;
-    if (!st->deleter)
-        return;
-    if (!s)
-        s = st->home;
-    for (int i = 0; st->used_on && i < st->used_on->n; i++)
-        if (st->used_on->stream[i] != s)
-            order_after(s, st->used_on->stream[i]);
-    status = hr_device_status(hr_stream_device(s));
-    if (status >= 0)
-        status = hr_launch(s, "storage.delete", run_deleter, &a, sizeof a, &op, 1);
-    if (status < 0) {
-        status = hr_device_synchronize(hr_stream_device(s));
-        a.deleter(a.ctx, a.ptr);
-    }
-}
-
 static void free_bytes(hr_storage *st, hr_stream *s)
 {
     void *data = st->data;
@@ -135,7 +86,7 @@ static void free_bytes(hr_storage *st, hr_stream *s)
     st->data = NULL;
     st->bytes = 0;
     if (st->wrapped)
-        delete_wrapped(st, data, bytes, s);
+        hr__foreign_delete(st, data, bytes, s ? s : st->home);
     else
         hr_mem_free(data, s);
 }
@@ -233,7 +184,7 @@ static void remember_stream(hr_storage *st, hr_stream *s)
     if (set && set->n < HR_MAX_STREAMS)
         set->stream[set->n++] = s;
     else /* no place to remember it: order home after it here and now */
-        order_after(st->home, s);
+        hr__order_after(st->home, s);
 }
 
 void hr_storage_record_stream(hr_storage *st, hr_stream *s)

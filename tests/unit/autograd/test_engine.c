@@ -1,6 +1,8 @@
 /* The engine: order, sums, what it frees and when. */
 #include "unit/autograd/autograd_kit.h"
 
+#include "tensor/pool.h"
+
 static void a_chain_multiplies(void **state)
 {
     hr_tensor *x = LEAF(1, 2), *y = scale(x, 2), *z = scale(y, 5),
@@ -389,7 +391,7 @@ static void a_thousand_steps_leave_nothing_behind(void **state)
 {
     hr_tensor *w = LEAF(1, 2), *g = KIT_TENSOR(1, 1), *buffer;
     kit_ok(hr_grad_buffer(w, &buffer));
-    size_t live = kit_live(), peak = 0;
+    size_t live = kit_live(), peak = 0, idle = 0;
     hr_mem_stats stats;
     for (int step = 0; step < 1000; step++) {
         hr_mem_reset_peak(kit_dev);
@@ -403,6 +405,9 @@ static void a_thousand_steps_leave_nothing_behind(void **state)
         hr_mem_get_stats(kit_dev, &stats);
         assert_true(step == 0 || stats.peak_bytes == peak);
         peak = stats.peak_bytes;
+        assert_true(step < 2 ||
+                    hr__pool_idle() == idle); /* nothing malloc'ed or freed */
+        idle = hr__pool_idle();
     }
     KIT_EXPECT(buffer, 8000, 8000);
     hr_tensor_release(w);

@@ -194,7 +194,7 @@ static hr_status small_step(void)
 static void memory_may_run_out_anywhere(void **state)
 {
     int failed = 0, passed = 0;
-    for (size_t limit = 64; limit <= 64 * 8; limit += 64) {
+    for (size_t limit = 64; limit <= 512; limit += 64) {
         hr_device *small;
         hr_device_opts opts = {HR_INIT(hr_device_opts), .memory = limit};
         hr_mem_stats stats;

@@ -169,6 +169,35 @@ static void foreign_memory_goes_back_though_the_device_failed(void **state)
     hr_device_reset(kit_dev);
 }
 
+/* Its launch was queued and then skipped, because the device failed in between. */
+static void a_skipped_deleter_runs_with_the_next_one(void **state)
+{
+    for (int reset = 0; reset < 2; reset++) {
+        float memory[2] = {3, 4};
+        struct deletion first = {0}, second = {0};
+        hr_storage *a, *b;
+        sem_t gate;
+        kit_ok(hr_storage_wrap(hr_stream_current(), &memory[0], sizeof(float),
+                               note_deletion, &first, &a));
+        kit_ok(hr_storage_wrap(hr_stream_current(), &memory[1], sizeof(float),
+                               note_deletion, &second, &b));
+        kit_gate(hr_stream_current(), &gate);
+        hr_storage_release(a);
+        hr_device_fail(kit_dev, hr_fail(HR_ERR_DEVICE, "test", "on purpose"));
+        sem_post(&gate);
+        assert_int_equal(hr_stream_synchronize(hr_stream_current()), HR_ERR_DEVICE);
+        assert_int_equal(first.times, 0);
+        if (reset)
+            hr_device_reset(kit_dev);
+        hr_storage_release(b);
+        if (!reset)
+            hr_device_reset(kit_dev);
+        kit_ok(hr_stream_synchronize(hr_stream_current()));
+        assert_int_equal(first.times, 1);
+        assert_int_equal(second.times, 1);
+    }
+}
+
 static void foreign_memory_wants_no_deleter(void **state)
 {
     float memory[1] = {3};
@@ -254,6 +283,7 @@ int main(void)
         T(foreign_memory_goes_back_after_the_queue),
         T(foreign_memory_waits_for_recorded_streams),
         T(foreign_memory_goes_back_though_the_device_failed),
+        T(a_skipped_deleter_runs_with_the_next_one),
         T(foreign_memory_wants_no_deleter),
         T(the_bytes_wait_for_every_claims_position),
         T(the_bytes_wait_for_homes_position_too),
