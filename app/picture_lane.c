@@ -37,8 +37,9 @@ void hr_app_draw_hatched(canvas *c, double x, double y, double w, double h)
     cairo_clip(c->cr);
     cairo_rectangle(c->cr, x, y, w, h);
     hr_app_canvas_fill(c, 0xEEF0F3, 1);
-    for (double at = x - h; at < x + w; at += 5)
-        hr_app_canvas_line(c, at, y + h, at + h, y);
+    int lines = (int)((w + h) / 5) + 1;
+    for (int i = 0; i < lines; i++)
+        hr_app_canvas_line(c, x - h + 5 * i, y + h, x + 5 * i, y);
     hr_app_canvas_stroke(c, 0x9CA3AF, 0.9, 1);
     cairo_restore(c->cr);
 }

@@ -35,9 +35,10 @@ static hr_status add_tensor(const char *path, const st_tensor *t, json_t *header
     int bad = 0;
     for (int i = 0; i < t->ndim; i++)
         bad |= json_array_append_new(shape, json_integer(t->shape[i]));
-    json_t *entry = json_pack(
-        "{s:s, s:o, s:[I, I]}", "dtype", hr_app_st_dtype_names[t->dtype], "shape",
-        shape, "data_offsets", (json_int_t)*at, (json_int_t)(*at + bytes));
+    json_int_t begin = (json_int_t)*at, end = begin + (json_int_t)bytes;
+    json_t *entry =
+        json_pack("{s:s, s:o, s:[I, I]}", "dtype", hr_app_st_dtype_names[t->dtype],
+                  "shape", shape, "data_offsets", begin, end);
     if (bad || json_object_set_new(header, t->name, entry) != 0)
         return hr_fail(HR_ERR_INVALID, "st_name",
                        "cannot write '%s': tensor name '%s' is not UTF-8, or no memory",

@@ -6,7 +6,7 @@ foreach(name config data safetensors checkpoint progress pictures)
   hr_test(unit.${name} SOURCES app/test_${name}.c app/scratch.c ROOMS base trace LIBS hr_app)
 endforeach()
 
-hr_test(unit.program SOURCES app/test_program.c app/scratch.c LIBS PkgConfig::JANSSON hr_options)
+hr_test(unit.program SOURCES app/test_program.c app/scratch.c ROOMS base trace LIBS hr_app)
 if(TARGET test_unit_program)
   add_dependencies(test_unit_program headrace)
   target_compile_definitions(test_unit_program PRIVATE HR_PROGRAM="$<TARGET_FILE:headrace>")

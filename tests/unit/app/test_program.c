@@ -7,23 +7,25 @@
 
 #include <cmocka.h>
 #include <jansson.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "checkpoint.h"
 #include "scratch.h"
 
 static char *out, *err; /* of the last run */
 
-/* Runs `headrace` with `line`, split at blanks, and returns its exit status. */
-static int run(const char *line)
+/* Starts `headrace` with `line`, split at blanks; its standard error goes to `err_fd`, or to a file. */
+static pid_t start(const char *line, int err_fd)
 {
     char text[4096];
     snprintf(text, sizeof text, "%s", line);
-    char *argv[32] = {(char[]){HR_PROGRAM}}, *rest = NULL;
-    int argc = 1, status = 0;
+    char *argv[48] = {(char[]){HR_PROGRAM}}, *rest = NULL;
+    int argc = 1;
     for (char *word = strtok_r(text, " ", &rest); word;
          word = strtok_r(NULL, " ", &rest))
         argv[argc++] = word;
@@ -31,19 +33,33 @@ static int run(const char *line)
     assert_true(pid >= 0);
     if (pid == 0) {
         if (!freopen(hr_scratch_path("out"), "w", stdout) ||
-            !freopen(hr_scratch_path("err"), "w", stderr))
+            (err_fd < 0 && !freopen(hr_scratch_path("err"), "w", stderr)) ||
+            (err_fd >= 0 && dup2(err_fd, STDERR_FILENO) < 0))
             _exit(99);
         execv(HR_PROGRAM, argv);
         _exit(99);
     }
+    return pid;
+}
+
+static int wait_for(pid_t pid)
+{
+    int status = 0;
     assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+/* The exit status; what was printed is in `out` and `err`. */
+static int run(const char *line)
+{
     size_t n;
+    int status = wait_for(start(line, -1));
     free(out);
     free(err);
     out = hr_scratch_read(hr_scratch_path("out"), &n);
     err = hr_scratch_read(hr_scratch_path("err"), &n);
-    assert_true(WIFEXITED(status));
-    return WEXITSTATUS(status);
+    return status;
 }
 
 static const char *last_line(void)
@@ -137,6 +153,43 @@ static void a_damaged_checkpoint_is_named(void **state)
     assert_non_null(strstr(err, "truncated"));
 }
 
+/* The child is stopped when it has told of its first step, in whatever it does then. */
+static void a_signal_leaves_the_last_checkpoint_whole(void **state)
+{
+    (void)state;
+    char small[2048], line[4096], text[2000], last[512] = "", told[512] = "";
+    memset(text, 'x', sizeof text);
+    snprintf(
+        small, sizeof small,
+        "train --layers 2 --dense-layers 1 --width 16 --heads 2 --experts 2 --top-k 1 "
+        "--expert-width 16 --dense-width 16 --seq 16 --microbatches 2 "
+        "--checkpoint-every 1 --data %s --out %s",
+        hr_scratch_write("xs", text, sizeof text), hr_scratch_path("stopped"));
+    snprintf(line, sizeof line, "%s --steps 1", small);
+    ends(line, 0, "");
+    snprintf(line, sizeof line, "%s --steps 1000000", small);
+    int ends_of_pipe[2];
+    assert_int_equal(pipe(ends_of_pipe), 0);
+    pid_t pid = start(line, ends_of_pipe[1]);
+    close(ends_of_pipe[1]);
+    FILE *from = fdopen(ends_of_pipe[0], "r");
+    assert_non_null(from);
+    while (!strstr(told, "step 1/"))
+        assert_non_null(fgets(told, sizeof told, from));
+    assert_int_equal(kill(pid, SIGINT), 0);
+    while (fgets(told, sizeof told, from))
+        memcpy(last, told, sizeof last);
+    fclose(from);
+    assert_int_equal(wait_for(pid), 130);
+    assert_non_null(strstr(last, "interrupted"));
+    checkpoint_info info;
+    safetensors *f;
+    assert_int_equal(hr_app_checkpoint_open(hr_scratch_path("stopped"), &info, &f),
+                     HR_OK);
+    assert_true(info.step >= 1);
+    hr_app_safetensors_close(f);
+}
+
 static void info_says_why_something_is_off(void **state)
 {
     (void)state;
@@ -178,6 +231,7 @@ int main(void)
         cmocka_unit_test(data_that_cannot_be_used_is_named),
         cmocka_unit_test(an_output_folder_that_cannot_be_made_is_named),
         cmocka_unit_test(a_damaged_checkpoint_is_named),
+        cmocka_unit_test(a_signal_leaves_the_last_checkpoint_whole),
         cmocka_unit_test(info_says_why_something_is_off),
     };
     return cmocka_run_group_tests(tests, hr_scratch_setup, teardown);
