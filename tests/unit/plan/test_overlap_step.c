@@ -1,0 +1,142 @@
+/* A step with overlap against the same step issued to one stream, over two ranks with a real
+ * all-to-all: equal to the bit, whatever is delayed; and right, against finite differences. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/try.h"
+#include "toy_model.h"
+
+enum { RANKS = 2, RUNS = 6 };
+
+static const toy_step_opts runs[RUNS] = {
+    {.overlap = false},
+    {.overlap = true},
+    {.overlap = true, .delay_wgrad = true},
+    {.overlap = true, .early = true},
+    {.overlap = true, .delay_wgrad = true, .early = true},
+    {.overlap = false, .delay_wgrad = true},
+};
+
+typedef struct seen {
+    toy_result run[RUNS];
+    size_t live_before, live_after;
+    int states;
+} seen;
+
+static seen got[RANKS];
+
+static hr_status all_runs(hr_group *world, void *arg)
+{
+    toy_model m;
+    seen *s = &got[hr_group_rank(world)];
+    hr_device *dev = hr_group_device(world);
+    hr_mem_stats stats;
+    HR_TRY(toy_model_init(&m, world, true));
+    for (int i = 0; i < RUNS; i++) {
+        HR_TRY(toy_step(&m, &runs[i], &s->run[i]));
+        hr_mem_get_stats(dev, &stats);
+        if (i == 0)
+            s->live_before = stats.live_bytes; /* weights and their gradients */
+    }
+    s->live_after = stats.live_bytes;
+    s->states = m.states;
+    toy_model_fini(&m);
+    return HR_OK;
+}
+
+static int run_all(void **state)
+{
+    memset(got, 0, sizeof got);
+    return hr_local_run(RANKS, NULL, all_runs, NULL) < 0;
+}
+
+static void overlap_equals_one_stream_to_the_bit(void **state)
+{
+    for (int r = 0; r < RANKS; r++)
+        for (int i = 1; i < RUNS; i++)
+            assert_memory_equal(&got[r].run[i], &got[r].run[0], sizeof(toy_result));
+}
+
+static void ranks_exchange_tokens(void **state)
+{
+    assert_memory_not_equal(&got[0].run[0], &got[1].run[0], sizeof(toy_result));
+    for (int i = 0; i < TOY_WEIGHTS * TOY_WIDTH; i++)
+        assert_true(got[0].run[0].grad[i] != 0);
+}
+
+static void nothing_stays_behind_after_a_step(void **state)
+{
+    for (int r = 0; r < RANKS; r++) {
+        assert_int_equal(got[r].live_after, got[r].live_before);
+        assert_int_equal(got[r].states, 0);
+    }
+}
+
+/* ---- against finite differences, on one rank ------------------------------------------------ */
+static double worst; /* of what rounding and curvature allow */
+
+static hr_status sum_of_losses(toy_model *m, double *out)
+{
+    toy_result r;
+    *out = 0;
+    HR_TRY(toy_step(m, &runs[1], &r));
+    for (int i = 0; i < TOY_MICROBATCHES; i++)
+        *out += r.loss[i];
+    return HR_OK;
+}
+
+static hr_status nudged(toy_model *m, int weight, int column, float by, double *loss)
+{
+    float w[TOY_WIDTH], old;
+    HR_TRY(hr_tensor_read(m->weight[weight], w, sizeof w));
+    old = w[column];
+    w[column] += by;
+    HR_TRY(hr_tensor_write(m->weight[weight], w, sizeof w));
+    HR_TRY(sum_of_losses(m, loss));
+    w[column] = old;
+    return hr_tensor_write(m->weight[weight], w, sizeof w);
+}
+
+static hr_status differences(hr_group *world, void *arg)
+{
+    toy_model m;
+    toy_result r;
+    const float eps = 1.0F / 256;
+    HR_TRY(toy_model_init(&m, world, true));
+    HR_TRY(toy_step(&m, &runs[2], &r));
+    worst = 0;
+    for (int w = 0; w < TOY_WEIGHTS; w++) {
+        double up, down;
+        int column = w % TOY_WIDTH;
+        HR_TRY(nudged(&m, w, column, eps, &up));
+        HR_TRY(nudged(&m, w, column, -eps, &down));
+        double slope = (up - down) / (2 * eps), grad = r.grad[w * TOY_WIDTH + column];
+        double rounding = 1e-6 * up / eps; /* of the two losses, in f32 */
+        worst = fmax(worst, fabs(slope - grad) / (2e-3 * fabs(grad) + rounding));
+    }
+    toy_model_fini(&m);
+    return HR_OK;
+}
+
+static void gradients_agree_with_finite_differences(void **state)
+{
+    assert_int_equal(hr_local_run(1, NULL, differences, NULL), HR_OK);
+    assert_true(worst < 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(overlap_equals_one_stream_to_the_bit),
+        cmocka_unit_test(ranks_exchange_tokens),
+        cmocka_unit_test(nothing_stays_behind_after_a_step),
+        cmocka_unit_test(gradients_agree_with_finite_differences),
+    };
+    return cmocka_run_group_tests(tests, run_all, NULL);
+}
