@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/try.h"
+#include "tensor/tensor_impl.h" /* hr__tensor_unclaim */
 
 void hr__node_init(hr_node *node, const hr_schedule_node_opts *opts,
                    const hr__node_names *names)
@@ -25,10 +26,17 @@ void hr__node_init_noop(hr_node *node)
     node->names.name = "noop";
 }
 
+/* At the node's position in its stream: whoever gave the input may give it up next, at its home's,
+ * while this stream still reads. */
 void hr__node_drop_inputs(hr_node *node)
 {
-    for (int i = 0; i < node->n_in; i++)
+    for (int i = 0; i < node->n_in; i++) {
+        if (node->in[i] == NULL)
+            continue;
+        if (hr_tensor_refs(node->in[i]) == 1)
+            hr__tensor_unclaim(node->in[i], node->stream);
         hr_tensor_release(node->in[i]);
+    }
     node->n_in = 0;
     node->has_inputs = false;
 }
