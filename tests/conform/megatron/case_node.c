@@ -403,6 +403,7 @@ static verdict check_step(node_case *c, json_t *step, json_t *expect, hr_status 
     char where[64];
     stand_in *s = find_node(c, json_string_value(json_array_get(step, 1)));
     json_t *trace = rec_stop(&c->r);
+    rec_settle(&c->r);
     snprintf(where, sizeof where, "%s %s", json_string_value(json_array_get(step, 0)),
              json_string_value(json_array_get(step, 1)));
     if (st < 0 && refused_early(s, why)) {

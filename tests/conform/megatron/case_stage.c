@@ -28,6 +28,7 @@ static hr_tensor *shaped(rec *r, const char *name, json_t *shape, bool requires_
     rec_need(hr_tensor_set_requires_grad(t, requires_grad), name);
     rec_name(r, t, name);
     hr_tensor_release(t);
+    rec_settle(r);
     return t;
 }
 

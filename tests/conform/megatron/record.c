@@ -91,7 +91,7 @@ hr_tensor *rec_find(rec *r, const char *name)
 
 static const char *thing_name(const rec_thing *list, int n, const void *p)
 {
-    for (int i = 0; i < n; i++)
+    for (int i = n - 1; i >= 0; i--) /* the latest: addresses come back */
         if (list[i].p == p)
             return list[i].name;
     return "?";
@@ -319,6 +319,11 @@ const char *rec_current(rec *r)
     return thing_name(r->stream, r->n_streams, hr_stream_current());
 }
 
+void rec_settle(rec *r)
+{
+    rec_need(hr_device_synchronize(r->dev), "device");
+}
+
 hr_tensor *rec_tensor_make(rec *r, const char *name, bool requires_grad)
 {
     hr_tensor *t;
@@ -328,5 +333,6 @@ hr_tensor *rec_tensor_make(rec *r, const char *name, bool requires_grad)
     r->trace = trace;
     rec_name(r, t, name);
     hr_tensor_release(t); /* the name keeps it */
+    rec_settle(r);
     return t;
 }

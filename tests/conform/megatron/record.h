@@ -62,6 +62,10 @@ const char *rec_current(rec *r); /* name of the current stream */
 /* A tensor [2,3] that requires grad or not, named, zeroed; borrowed. */
 hr_tensor *rec_tensor_make(rec *r, const char *name, bool requires_grad);
 
+/* Wait until nothing runs. The recorded situations need not order their streams; what we make for
+ * them, and one step after the other, we do. */
+void rec_settle(rec *r);
+
 /* Say what failed and exit: for what only a broken library or machine can cause. */
 void rec_need(hr_status st, const char *what);
 
