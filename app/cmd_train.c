@@ -9,5 +9,7 @@ int hr_app_cmd_train(int argc, char *const *argv)
     if (st != HR_OK)
         return hr_app_usage("train", st);
     st = hr_app_interrupt_install();
-    return hr_app_finish("train", st == HR_OK ? hr_app_train(&o) : st);
+    if (st == HR_OK)
+        st = o.check ? hr_app_check_run(&o) : hr_app_train(&o);
+    return hr_app_finish("train", st);
 }

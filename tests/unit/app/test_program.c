@@ -153,6 +153,26 @@ static void a_damaged_checkpoint_is_named(void **state)
     assert_non_null(strstr(err, "truncated"));
 }
 
+static void check_says_what_would_run_and_writes_nothing(void **state)
+{
+    (void)state;
+    char line[4096], text[2000];
+    memset(text, 'x', sizeof text);
+    const char *data = hr_scratch_write("checked", text, sizeof text);
+    const char *folder = hr_scratch_path("unwritten");
+    snprintf(line, sizeof line, "train --check --data %s --out %s", data, folder);
+    ends(line, 0, "");
+    assert_non_null(strstr(out, "1800 bytes of 1 file\n"));
+    assert_non_null(strstr(out, "8 experts, top-2"));
+    assert_int_not_equal(access(folder, F_OK), 0);
+    snprintf(line, sizeof line, "train --check --seq 500 --data %s --out %s", data,
+             folder);
+    ends(line, 1, "--seq 500 wants 501 bytes");
+    snprintf(line, sizeof line, "train --check --resume --data %s --out %s", data,
+             folder);
+    ends(line, 1, "unwritten");
+}
+
 /* The child is stopped when it has told of its first step, in whatever it does then. */
 static void a_signal_leaves_the_last_checkpoint_whole(void **state)
 {
@@ -231,6 +251,7 @@ int main(void)
         cmocka_unit_test(data_that_cannot_be_used_is_named),
         cmocka_unit_test(an_output_folder_that_cannot_be_made_is_named),
         cmocka_unit_test(a_damaged_checkpoint_is_named),
+        cmocka_unit_test(check_says_what_would_run_and_writes_nothing),
         cmocka_unit_test(a_signal_leaves_the_last_checkpoint_whole),
         cmocka_unit_test(info_says_why_something_is_off),
     };

@@ -1,0 +1,46 @@
+/* headrace train --check: everything that can be found out without training, and nothing written. */
+#include "app_try.h"
+#include "checkpoint.h"
+#include "commands.h"
+#include "data.h"
+
+static void put_summary(const train_options *o, const data_set *d)
+{
+    static const char *const names[DATA_PARTS] = {"training", "validation"};
+    const model_shape *m = &o->model;
+    for (data_part part = DATA_TRAIN; part < DATA_PARTS; part++) {
+        size_t bytes = 0;
+        (void)hr_app_data_text(d, part, &bytes);
+        printf("%-12s%zu bytes of %d file%s\n", names[part], bytes,
+               hr_app_data_files(d, part), hr_app_data_files(d, part) == 1 ? "" : "s");
+    }
+    printf("%-12s%d layers (%d dense), width %d, %d heads, %d experts, top-%d\n",
+           "model", m->layers, m->dense_layers, m->width, m->heads, m->experts,
+           m->top_k);
+    printf("%-12s%d, %d experts each\n", "ranks", o->ep, m->experts / o->ep);
+    printf(
+        "%-12s%lld, %d microbatches of %d x %d bytes on each rank: %lld bytes each\n",
+        "steps", (long long)o->steps, o->microbatches, o->micro_batch_size, m->seq,
+        (long long)o->global_batch_size * m->seq);
+    if (o->link_gbps > 0 || o->link_us > 0)
+        printf("%-12simitated, %g Gbit/s and %g us\n", "link", o->link_gbps,
+               o->link_us);
+}
+
+hr_status hr_app_check_run(const train_options *o)
+{
+    data_set *d = NULL;
+    safetensors *file = NULL;
+    checkpoint_info info;
+    APP_TRY(hr_app_data_open(o->data, DATA_CAP, &d));
+    hr_status st = hr_app_data_check(d, o->model.seq);
+    if (st == HR_OK && o->resume)
+        st = hr_app_checkpoint_open(o->out, &info, &file);
+    if (st == HR_OK && o->resume)
+        st = hr_app_checkpoint_check(o->out, &info.model, &o->model);
+    if (st == HR_OK)
+        put_summary(o, d);
+    hr_app_safetensors_close(file);
+    hr_app_data_close(d);
+    return st;
+}
