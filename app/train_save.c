@@ -27,7 +27,8 @@ static void whole_shape(const hr_app_param *q, int ranks, int64_t shape[HR_MAX_D
 
 /* ---- writing ------------------------------------------------------------------------------ */
 
-/* The list of what is written, with the memory behind it. Only rank 0 fills it. */
+/* The list of what is written, with the memory behind it. Only rank 0 fills it; elsewhere it is empty
+ * (tensors NULL). */
 typedef struct manifest {
     st_tensor *tensors;
     char (*names)[64];
@@ -82,7 +83,7 @@ static hr_status gather(train_rank *r, const hr_app_param *q, int state, void *h
 static hr_status collect(train_rank *r, const hr_app_param *q, int state, manifest *f)
 {
     int ranks = hr_group_size(r->world);
-    if (hr_group_rank(r->world) != 0)
+    if (!f->tensors)
         return gather(r, q, state, NULL);
     st_tensor *t = &f->tensors[f->n];
     *t = (st_tensor){.name = f->names[f->n], .dtype = ST_F32, .ndim = q->ndim};
@@ -120,7 +121,7 @@ hr_status hr_app_rank_save(train_rank *r, int64_t step)
     for (int state = 0; state < STATES; state++)
         for (int i = 0; i < p->n && st >= 0; i++)
             st = collect(r, &p->list[i], state, &f);
-    if (st >= 0 && hr_group_rank(r->world) == 0)
+    if (st >= 0 && f.tensors)
         st = write(r, step, &f);
     manifest_fini(&f);
     return st;

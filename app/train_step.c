@@ -26,7 +26,7 @@ void hr_app_rank_load(train_rank *r, int microbatches,
             /* Which sequences a step holds depends on none of ranks and microbatches, only on
              * their product. */
             int64_t sequence = ((int64_t)m * ranks + rank) * o->micro_batch_size + s;
-            int32_t *ids = r->batch + 2 * m * n + s * seq;
+            int32_t *ids = r->batch + 2 * (m * n) + s * seq;
             fill(r, at, sequence, ids, ids + n);
         }
 }
@@ -60,7 +60,7 @@ static hr_status microbatch_plan(void *ctx, int m, bool overlap,
     train_rank *r = ctx;
     if (hr_app_interrupted())
         return hr_fail(HR_ERR_ABORTED, "interrupted", "interrupted");
-    const int32_t *host = r->batch + 2 * m * r->tokens_per_microbatch;
+    const int32_t *host = r->batch + 2 * (m * r->tokens_per_microbatch);
     hr_tensor *ids = NULL, *targets = NULL;
     hr_build_plan_opts opts = {HR_INIT(hr_build_plan_opts), .microbatch = m,
                                .delay_wgrad = r->job->opts->delay_wgrad,
