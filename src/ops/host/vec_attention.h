@@ -14,6 +14,16 @@
 enum { BLOCK = 64, PAD = 16, TILE = 8 };
 
 typedef float lanes __attribute__((vector_size(4 * HR__LANES), may_alias));
+typedef float quad __attribute__((vector_size(16), may_alias));
+
+static inline float lanes_sum(lanes v)
+{
+    quad part[HR__LANES / 4];
+    memcpy(part, &v, sizeof part);
+    for (int i = 1; i < HR__LANES / 4; i++)
+        part[0] += part[i];
+    return (part[0][0] + part[0][1]) + (part[0][2] + part[0][3]);
+}
 
 struct plan {
     int64_t t, d, half;  /* as given */
@@ -134,13 +144,26 @@ static void store_plain(const struct plan *p, float *to, int64_t stride,
         memcpy(to + t * stride, from + t * p->dp, (size_t)p->d * sizeof *to);
 }
 
-static void transpose(const struct plan *p, float *restrict to,
-                      const float *restrict from)
+/* 4 x 4 at a time: from rows `in` floats apart to rows `out` floats apart. */
+static inline void transpose_quad(float *to, int64_t out, const float *from, int64_t in)
 {
-    for (int64_t t = 0; t < p->tp; t += PAD)
-        for (int64_t i = 0; i < p->dp; i++)
-            for (int64_t j = 0; j < PAD; j++)
-                to[i * p->tp + t + j] = from[(t + j) * p->dp + i];
+    quad a = *(const quad *)from, b = *(const quad *)(from + in);
+    quad c = *(const quad *)(from + 2 * in), d = *(const quad *)(from + 3 * in);
+    quad ab01 = __builtin_shufflevector(a, b, 0, 4, 1, 5);
+    quad ab23 = __builtin_shufflevector(a, b, 2, 6, 3, 7);
+    quad cd01 = __builtin_shufflevector(c, d, 0, 4, 1, 5);
+    quad cd23 = __builtin_shufflevector(c, d, 2, 6, 3, 7);
+    *(quad *)to = __builtin_shufflevector(ab01, cd01, 0, 1, 4, 5);
+    *(quad *)(to + out) = __builtin_shufflevector(ab01, cd01, 2, 3, 6, 7);
+    *(quad *)(to + 2 * out) = __builtin_shufflevector(ab23, cd23, 0, 1, 4, 5);
+    *(quad *)(to + 3 * out) = __builtin_shufflevector(ab23, cd23, 2, 3, 6, 7);
+}
+
+static void transpose(const struct plan *p, float *to, const float *from)
+{
+    for (int64_t i = 0; i < p->dp; i += 4)
+        for (int64_t t = 0; t < p->tp; t += 4)
+            transpose_quad(to + i * p->tp + t, p->tp, from + t * p->dp + i, p->dp);
 }
 
 /* ---- products ---- */
@@ -215,13 +238,13 @@ static void scores(const struct plan *p, const struct meet *m, float *s,
               right_t + m->j, p->tp, seen(m, r), p->d, false);
 }
 
-/* o [rows, dp] += s right, o being rows of queries, right rows of keys. */
+/* o [rows, dp] += s right, o being rows of queries, right rows of keys; the first keys begin o. */
 static void to_queries(const struct plan *p, const struct meet *m, float *o,
                        const float *s, const float *right)
 {
     for (int64_t r = 0; r < m->rows; r += TILE)
         strip(o + r * p->dp, p->dp, (struct left){s + r * BLOCK, BLOCK, 1},
-              right + m->j * p->dp, p->dp, p->dp, seen(m, r), true);
+              right + m->j * p->dp, p->dp, p->dp, seen(m, r), m->j > 0);
 }
 
 /* o [cols, dp] += s^T right, o being rows of keys, right rows of queries. */
@@ -235,25 +258,38 @@ static void to_keys(const struct plan *p, const struct meet *m, float *o,
     }
 }
 
+/* The mask, in the last PAD keys that a query on the diagonal is computed for: it sees those up to
+ * itself. All at once, since loads of whole registers wait long for single stores. */
+static inline void hide(float *s, int query)
+{
+    for (int c = 0; c < PAD; c++)
+        s[c] = c <= query ? s[c] : -INFINITY;
+}
+
 /* ---- forward ---- */
 /* Scores become probabilities against the running maximum; O and the sum follow it. */
 static void soften(const struct plan *p, const struct meet *m)
 {
     for (int64_t r = 0; r < m->rows; r++) {
-        float *s = p->s + r * BLOCK, *o = p->o + r * p->dp;
-        int64_t width = seen(m, r / TILE * TILE);
-        for (int64_t c = r + 1; m->diagonal && c < width; c++)
-            s[c] = -INFINITY;
-        float most = vec_max(s, width), sum = 0;
-        most = p->row[r] > most ? p->row[r] : most;
-        float shrink = vec_exp(p->row[r] - most);
-        HR__SIMD_SUM(sum)
-        for (int64_t c = 0; c < width; c++) {
-            s[c] = vec_exp(s[c] - most);
-            sum += s[c];
+        float *restrict s = p->s + r * BLOCK, *restrict o = p->o + r * p->dp;
+        int64_t width = seen(m, r / TILE * TILE) / PAD * PAD;
+        if (m->diagonal)
+            hide(s + width - PAD, (int)(r % PAD));
+        float most = vec_max(s, width), shrink = 0;
+        if (m->j > 0) {
+            most = p->row[r] > most ? p->row[r] : most;
+            shrink = vec_exp(p->row[r] - most);
+        }
+        lanes sums = {0};
+        for (int64_t c = 0; c < width; c += HR__LANES) {
+            for (int l = 0; l < HR__LANES; l++)
+                s[c + l] = vec_exp(s[c + l] - most);
+            sums += *(lanes *)(s + c);
         }
         p->row[r] = most;
-        p->row2[r] = p->row2[r] * shrink + sum;
+        p->row2[r] = p->row2[r] * shrink + lanes_sum(sums);
+        if (m->j == 0)
+            continue;
         HR__SIMD
         for (int64_t i = 0; i < p->dp; i++)
             o[i] *= shrink;
@@ -269,11 +305,7 @@ static void vec_attention(const hr__head *h)
     load_plain(&p, p.v, h->v, h->stride);
     for (int64_t i = 0; i < p.tp; i += BLOCK) {
         int64_t rows = p.tp - i < BLOCK ? p.tp - i : BLOCK;
-        memset(p.o, 0, (size_t)(rows * p.dp) * sizeof *p.o);
-        for (int64_t r = 0; r < rows; r++) {
-            p.row[r] = -INFINITY;
-            p.row2[r] = 0;
-        }
+        memset(p.row2, 0, (size_t)rows * sizeof *p.row2);
         for (int64_t j = 0; j <= i; j += BLOCK) {
             struct meet m = meet_at(&p, i, j);
             scores(&p, &m, p.s, p.q, p.kt);
@@ -313,8 +345,8 @@ static void soften_back(const struct plan *p, const struct meet *m)
         float *restrict s = p->s + r * BLOCK, *restrict ds = p->ds + r * BLOCK;
         int64_t width = seen(m, r / TILE * TILE);
         float lse = p->row[m->i + r], dot = p->row2[m->i + r];
-        for (int64_t c = r + 1; m->diagonal && c < width; c++)
-            s[c] = -INFINITY;
+        if (m->diagonal)
+            hide(s + width - PAD, (int)(r % PAD));
         HR__SIMD
         for (int64_t c = 0; c < width; c++) {
             s[c] = vec_exp(s[c] - lse);
@@ -333,7 +365,7 @@ static void vec_attention_back(const hr__head *h)
     transpose(&p, p.kt, p.k);
     transpose(&p, p.vt, p.v);
     load_rows(&p, h);
-    memset(p.dq, 0, (size_t)(3 * p.tp * p.dp) * sizeof *p.dq); /* dq, dk, dv */
+    memset(p.dk, 0, (size_t)(2 * p.tp * p.dp) * sizeof *p.dk); /* dk, dv */
     for (int64_t i = 0; i < p.tp; i += BLOCK)
         for (int64_t j = 0; j <= i; j += BLOCK) {
             struct meet m = meet_at(&p, i, j);

@@ -3,6 +3,7 @@
 #include "ops/host/vec.h"
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 static void exp_is_right_to_two_units_in_the_last_place(void **state)
 {
@@ -28,7 +29,9 @@ static void exp_is_right_to_two_units_in_the_last_place(void **state)
 
 static void exp_keeps_the_ends_of_its_range(void **state)
 {
-    float x[6] = {0, -INFINITY, -200, NAN, 200, -88}, y[6];
+    const uint32_t ones = UINT32_MAX; /* a NaN too */
+    float x[6] = {0, -INFINITY, -200, NAN, 0, -88}, y[6];
+    memcpy(&x[4], &ones, sizeof ones);
     for (int kind = 0; kind < HR__VEC_KINDS; kind++) {
         const hr__vec *vec = hr__vec_kind(kind);
         if (!vec)
@@ -36,8 +39,7 @@ static void exp_keeps_the_ends_of_its_range(void **state)
         vec->exp(y, x, 6);
         assert_true(y[0] == 1);
         assert_true(y[1] == 0 && y[2] == 0 && y[5] == 0);
-        assert_true(isnan(y[3]));
-        assert_true(y[4] > 1e38F);
+        assert_true(isnan(y[3]) && isnan(y[4]));
     }
 }
 
