@@ -196,7 +196,7 @@ struct hr_schedule_plan {
  *
  * Owner:   grad borrowed; *output the caller's, one reference; NULL without `f`. The plans stay
  *          the caller's.
- * Errors:  ERR_INVALID "no_plan", "plan_kinds" (two plans of different tables), "no_grad_given"
+ * Errors:  ERR_INVALID "no_plan", "same_plan", "plan_kinds" (two plans of different tables), "no_grad_given"
  *          (a backward plan without gradient), and what the plan's nodes and hooks return. */
 HR_API HR_RESULT hr_status hr_schedule_plan_run(hr_schedule_plan *f,
                                                 hr_schedule_plan *b, hr_tensor *grad,

@@ -97,7 +97,7 @@ hr_status hr__node_callback_failed(const hr_node *node, const char *what, hr_sta
 }
 
 /* ---- forward ---------------------------------------------------------------------------- */
-static hr_status detach_input(hr_node *node, hr_tensor *t, hr_tensor **out)
+static hr_status detach_input(hr_tensor *t, hr_tensor **out)
 {
     hr_tensor *viewless;
     HR_TRY(hr_make_viewless(t, &viewless));
@@ -112,7 +112,7 @@ static hr_status store_inputs(hr_node *node, hr_tensor *const *in, int n)
     hr_status st = HR_OK;
     for (int i = 0; i < n && st >= 0; i++)
         if (in[i])
-            st = detach_input(node, in[i], &own[i]);
+            st = detach_input(in[i], &own[i]);
     for (int i = 0; i < n && st >= 0; i++)
         if (in[i])
             st = hr_tensor_set_requires_grad(own[i], hr_tensor_requires_grad(in[i]));
@@ -207,6 +207,18 @@ static hr_status free_inputs(hr_node *node, hr_tensor *const *in)
     return HR_OK;
 }
 
+static hr_status check_given(const hr_node *node, hr_tensor *const *t, int n,
+                             const char *what)
+{
+    if (node == NULL)
+        return hr_fail(HR_ERR_INVALID, "no_node", "node %s: no node", what);
+    if (n > 0 && t == NULL)
+        return hr_fail(HR_ERR_INVALID, "no_argument",
+                       "node '%s' %s: %d tensors, but no list", node->names.name, what,
+                       n);
+    return HR_OK;
+}
+
 static hr_status check_noop(int n, const char *what)
 {
     if (n < 1 || n > HR_NODE_MAX)
@@ -220,6 +232,7 @@ hr_status hr_node_forward(hr_node *node, hr_tensor *const *in, int n,
 {
     *out = NULL;
     *n_out = 0;
+    HR_TRY(check_given(node, in, n, "forward"));
     if (node->noop) {
         HR_TRY(check_noop(n, "forward"));
         *out = in;
@@ -304,6 +317,7 @@ hr_status hr_node_backward(hr_node *node, hr_tensor *const *grads, int n,
                            hr_tensor **in_grads, int *n_in)
 {
     *n_in = 0;
+    HR_TRY(check_given(node, grads, n, "backward"));
     if (node->noop) {
         HR_TRY(check_noop(n, "backward"));
         hand_on(grads, n, in_grads, n_in);
@@ -353,6 +367,7 @@ static hr_status wgrad_done(hr_node *node)
 hr_status hr_node_backward_dw(hr_node *node)
 {
     scope sc;
+    HR_TRY(check_given(node, NULL, 0, "weight gradient"));
     if (node->noop || (node->opts.n_wgrads == 0 && node->opts.wgrad_queue == NULL))
         return HR_OK;
     if (node->wgrad_run)

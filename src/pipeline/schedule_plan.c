@@ -10,6 +10,9 @@ hr_status hr_schedule_plan_run(hr_schedule_plan *f, hr_schedule_plan *b,
     if (f == NULL && b == NULL)
         return hr_fail(HR_ERR_INVALID, "no_plan",
                        "running plans: neither forward nor backward");
+    if (f == b)
+        return hr_fail(HR_ERR_INVALID, "same_plan",
+                       "running plans: one plan as forward and as backward");
     if (f && b && f->ops != b->ops)
         return hr_fail(HR_ERR_INVALID, "plan_kinds",
                        "running plans: forward is of kind '%s', backward of '%s'",

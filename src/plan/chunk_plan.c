@@ -33,13 +33,18 @@ static hr_status preprocess(void *layer, hr_layer_ctx *ctx, hr_tensor *const *in
                             n_out);
 }
 
-static hr_status check(const hr_chunk_desc *desc, int n, const hr_build_plan_opts *opts)
+static hr_status check(const hr_chunk_desc *desc, hr_tensor *const *inputs, int n,
+                       const hr_build_plan_opts *opts)
 {
     if (desc == NULL || opts == NULL)
         return hr_fail(HR_ERR_INVALID, "no_argument", "hr_build_schedule_plan: no %s",
                        desc ? "options" : "description");
     HR_CHECK_OPTS(desc, hr_chunk_desc);
     HR_CHECK_OPTS(opts, hr_build_plan_opts);
+    if ((n > 0 && inputs == NULL) || (desc->n_layers > 0 && desc->layers == NULL))
+        return hr_fail(HR_ERR_INVALID, "no_argument",
+                       "hr_build_schedule_plan: %d inputs and %d layers, but no list",
+                       n, desc->n_layers);
     if (n < 0 || n > HR_NODE_MAX || desc->n_layers < 0)
         return hr_fail(HR_ERR_INVALID, "input_count",
                        "hr_build_schedule_plan: %d inputs (0 to %d), %d layers", n,
@@ -151,7 +156,7 @@ hr_status hr_build_schedule_plan(const hr_chunk_desc *chunk, hr_tensor *const *i
 {
     char *states;
     *out = NULL;
-    HR_TRY(check(chunk, n, opts));
+    HR_TRY(check(chunk, inputs, n, opts));
     hr__chunk_plan *plan = allocate(chunk, &states);
     if (plan == NULL)
         return hr_fail(HR_ERR_NOMEM, NULL, "no memory for a plan of %d layers",
