@@ -53,12 +53,11 @@ static void release_last_layer(hr__chunk_plan *b)
     hr__layer_plan_release(&b->layers[--b->layers_left]);
 }
 
-/* One step: layer `fi` forward (-1: none), the backward's last one (if `with_b`). */
-static hr_status layer_step(run *r, int fi, bool with_b)
+/* One step: layer `fi` forward, layer `bi` backward; -1: none. */
+static hr_status layer_step(run *r, int fi, int bi)
 {
     hr_layer_plan *f = fi >= 0 ? &r->f->layers[fi] : NULL;
-    int bi = with_b ? r->b->layers_left - 1 : -1;
-    hr_layer_plan *b = with_b ? &r->b->layers[bi] : NULL;
+    hr_layer_plan *b = bi >= 0 ? &r->b->layers[bi] : NULL;
     char range[64];
     if (f && b)
         snprintf(range, sizeof range, "layer_%df-layer_%db", fi, bi);
@@ -77,11 +76,11 @@ static hr_status run_layers(run *r)
     int nf = r->f ? r->f->n_layers : 0, nb = r->b ? r->b->n_layers : 0;
     int pairs = nf < nb ? nf : nb;
     for (int i = 0; i < pairs; i++)
-        HR_TRY(layer_step(r, i, true));
+        HR_TRY(layer_step(r, i, nb - 1 - i));
     for (int i = pairs; i < nb; i++)
-        HR_TRY(layer_step(r, -1, true));
+        HR_TRY(layer_step(r, -1, nb - 1 - i));
     for (int i = pairs; i < nf; i++)
-        HR_TRY(layer_step(r, i, false));
+        HR_TRY(layer_step(r, i, -1));
     return HR_OK;
 }
 
