@@ -15,7 +15,7 @@ static const hr_function_class add_class = {.name = "add", .backward = add_backw
 
 hr_status hr_op_add(hr_tensor *a, hr_tensor *b, hr_tensor **out)
 {
-    *out = NULL;
+    HR_TRY(hr__op_out("add", out));
     if (!a || !b)
         return hr_fail(HR_ERR_INVALID, "operand", "add: %s is NULL", a ? "b" : "a");
     HR_TRY(hr__op_expect("add", "a", a, HR_F32, hr_tensor_ndim(a), hr_tensor_shape(a)));

@@ -61,7 +61,7 @@ static hr_status check(const hr_tensor *qkv, int heads, int64_t seq_len, float b
 hr_status hr_op_attention(hr_tensor *qkv, int heads, int64_t seq_len, float rope_base,
                           hr_tensor **out)
 {
-    *out = NULL;
+    HR_TRY(hr__op_out("attention", out));
     HR_TRY(check(qkv, heads, seq_len, rope_base));
     int64_t n = hr_tensor_dim(qkv, 0), width = hr_tensor_dim(qkv, 1) / 3;
     struct attention_ctx ctx = {.heads = heads, .seq_len = seq_len};

@@ -37,7 +37,7 @@ static const hr_function_class cross_entropy_class = {
 hr_status hr_op_cross_entropy(hr_tensor *logits, hr_tensor *targets, float scale,
                               hr_tensor **loss)
 {
-    *loss = NULL;
+    HR_TRY(hr__op_out("cross_entropy", loss));
     HR_TRY(hr__op_expect("cross_entropy", "logits", logits, HR_F32,
                          HR__DIMS(HR__ANY, HR__ANY)));
     int64_t n = hr_tensor_dim(logits, 0);

@@ -34,7 +34,7 @@ static const hr_function_class embedding_class = {.name = "embedding",
 
 hr_status hr_op_embedding(hr_tensor *w, hr_tensor *ids, hr_tensor **out)
 {
-    *out = NULL;
+    HR_TRY(hr__op_out("embedding", out));
     HR_TRY(hr__op_expect("embedding", "w", w, HR_F32, HR__DIMS(HR__ANY, HR__ANY)));
     HR_TRY(hr__op_expect("embedding", "ids", ids, HR_I32, HR__DIMS(HR__ANY)));
     int64_t n = hr_tensor_dim(ids, 0), width = hr_tensor_dim(w, 1);

@@ -102,7 +102,7 @@ static hr_status upload(const int64_t *numbers, int64_t count, hr_tensor **out)
 hr_status hr_op_grouped_linear(hr_tensor *x, hr_tensor *w, const int64_t *offsets,
                                hr_wgrad_queue *queue, hr_tensor **out)
 {
-    *out = NULL;
+    HR_TRY(hr__op_out("grouped_linear", out));
     HR_TRY(check(x, w, offsets));
     hr_tensor *y = NULL, *limits = NULL;
     hr_status st;

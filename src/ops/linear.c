@@ -61,7 +61,7 @@ static const hr_function_class linear_class = {.name = "linear",
 hr_status hr_op_linear(hr_tensor *x, hr_tensor *w, hr_wgrad_queue *queue,
                        hr_tensor **out)
 {
-    *out = NULL;
+    HR_TRY(hr__op_out("linear", out));
     HR_TRY(hr__op_expect("linear", "x", x, HR_F32, HR__DIMS(HR__ANY, HR__ANY)));
     HR_TRY(hr__op_expect("linear", "w", w, HR_F32,
                          HR__DIMS(HR__ANY, hr_tensor_dim(x, 1))));

@@ -18,14 +18,20 @@ static void shape_text(char *text, hr_dtype type, int ndim, const int64_t *dims)
     snprintf(text + at, SHAPE_TEXT - at, "]");
 }
 
+hr_status hr__op_out(const char *op, hr_tensor **out)
+{
+    if (!out)
+        return hr_fail(HR_ERR_INVALID, "no_out", "%s: an output pointer is NULL", op);
+    *out = NULL;
+    return HR_OK;
+}
+
 static bool fits(const hr_tensor *t, hr_dtype type, int ndim, const int64_t *dims)
 {
     if (hr_tensor_dtype(t) != type || hr_tensor_ndim(t) != ndim)
         return false;
     for (int i = 0; i < ndim; i++) {
-        int64_t have = hr_tensor_dim(t, i);
-        /* The products and indices count in 32 bits. */
-        if ((dims[i] != HR__ANY && dims[i] != have) || have > INT32_MAX)
+        if (dims[i] != HR__ANY && dims[i] != hr_tensor_dim(t, i))
             return false;
     }
     return true;
@@ -46,6 +52,11 @@ hr_status hr__op_expect(const char *op, const char *operand, const hr_tensor *t,
         return hr_fail(HR_ERR_INVALID, "shape", "%s: %s is %s, not %s", op, operand,
                        have, want);
     }
+    for (int i = 0; i < ndim; i++) /* products and indices count in 32 bits */
+        if (hr_tensor_dim(t, i) > INT32_MAX)
+            return hr_fail(HR_ERR_INVALID, "shape",
+                           "%s: %s has a dimension of %lld, over %d", op, operand,
+                           (long long)hr_tensor_dim(t, i), INT32_MAX);
     if (hr_tensor_data(t) || hr_tensor_count(t) == 0)
         return HR_OK;
     snprintf(what, sizeof what, "%s: %s", op, operand);

@@ -15,6 +15,9 @@ enum { HR__ANY = -1 }; /* a dimension that may be anything */
         __VA_ARGS__                                                                    \
     }
 
+/* `out` is there; *out is NULL from here on until success. */
+HR_RESULT hr_status hr__op_out(const char *op, hr_tensor **out);
+
 /* `t` is there, has bytes, and is of this type and shape; else ERR_INVALID or ERR_STATE, naming
  * operator, operand and both shapes. */
 HR_RESULT hr_status hr__op_expect(const char *op, const char *operand,

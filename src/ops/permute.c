@@ -72,7 +72,7 @@ static hr_status check_maps(const char *op, const hr_tensor *source,
 hr_status hr_op_permute(hr_tensor *x, hr_tensor *source, hr_tensor *slot,
                         hr_tensor **out)
 {
-    *out = NULL;
+    HR_TRY(hr__op_out("permute", out));
     HR_TRY(check_maps("permute", source, slot));
     HR_TRY(hr__op_expect("permute", "x", x, HR_F32,
                          HR__DIMS(hr_tensor_dim(slot, 0), HR__ANY)));
@@ -92,7 +92,7 @@ fail:
 hr_status hr_op_unpermute(hr_tensor *x, hr_tensor *source, hr_tensor *slot,
                           hr_tensor **out)
 {
-    *out = NULL;
+    HR_TRY(hr__op_out("unpermute", out));
     HR_TRY(check_maps("unpermute", source, slot));
     HR_TRY(hr__op_expect("unpermute", "x", x, HR_F32,
                          HR__DIMS(hr_tensor_dim(source, 0), HR__ANY)));
@@ -138,7 +138,7 @@ static const hr_function_class permute_probs_class = {
 
 hr_status hr_op_permute_probs(hr_tensor *p, hr_tensor *slot, hr_tensor **out)
 {
-    *out = NULL;
+    HR_TRY(hr__op_out("permute_probs", out));
     HR_TRY(hr__op_expect("permute_probs", "slot", slot, HR_I32,
                          HR__DIMS(HR__ANY, HR__ANY)));
     HR_TRY(hr__op_expect("permute_probs", "p", p, HR_F32,

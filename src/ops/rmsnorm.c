@@ -45,7 +45,7 @@ static const hr_function_class rmsnorm_class = {.name = "rmsnorm",
 
 hr_status hr_op_rmsnorm(hr_tensor *x, hr_tensor *g, float eps, hr_tensor **out)
 {
-    *out = NULL;
+    HR_TRY(hr__op_out("rmsnorm", out));
     HR_TRY(hr__op_expect("rmsnorm", "x", x, HR_F32, HR__DIMS(HR__ANY, HR__ANY)));
     HR_TRY(hr__op_expect("rmsnorm", "g", g, HR_F32, HR__DIMS(hr_tensor_dim(x, 1))));
     hr_tensor *y;

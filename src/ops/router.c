@@ -85,7 +85,8 @@ static hr_status launch(const hr_tensor *logits, const hr_router_opts *opts,
 hr_status hr_op_router(hr_tensor *logits, const hr_router_opts *opts, hr_tensor **probs,
                        hr_tensor **index)
 {
-    *probs = *index = NULL;
+    HR_TRY(hr__op_out("router", probs));
+    HR_TRY(hr__op_out("router", index));
     HR_TRY(check(logits, opts));
     int64_t n = hr_tensor_dim(logits, 0);
     hr_tensor *p = NULL, *idx = NULL;

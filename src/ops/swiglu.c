@@ -30,7 +30,7 @@ static const hr_function_class swiglu_class = {.name = "swiglu",
 
 hr_status hr_op_swiglu(hr_tensor *x, hr_tensor *scale, hr_tensor **out)
 {
-    *out = NULL;
+    HR_TRY(hr__op_out("swiglu", out));
     HR_TRY(hr__op_expect("swiglu", "x", x, HR_F32, HR__DIMS(HR__ANY, HR__ANY)));
     int64_t n = hr_tensor_dim(x, 0), width = hr_tensor_dim(x, 1);
     if (width % 2)

@@ -19,7 +19,7 @@ static const hr_function_class view_class = {
 
 hr_status hr_op_view(hr_tensor *x, int ndim, const int64_t *shape, hr_tensor **out)
 {
-    *out = NULL;
+    HR_TRY(hr__op_out("view", out));
     if (!x)
         return hr_fail(HR_ERR_INVALID, "operand", "view: x is NULL");
     hr_tensor *y;

@@ -9,21 +9,9 @@
  */
 #ifndef HR_VEC_ATTENTION_H
 #define HR_VEC_ATTENTION_H
-#include "ops/host/vec_math.h"
+#include "ops/host/vec_product.h"
 
-enum { BLOCK = 64, PAD = 16, TILE = 8 };
-
-typedef float lanes __attribute__((vector_size(4 * HR__LANES), may_alias));
-typedef float quad __attribute__((vector_size(16), may_alias));
-
-static inline float lanes_sum(lanes v)
-{
-    quad part[HR__LANES / 4];
-    memcpy(part, &v, sizeof part);
-    for (int i = 1; i < HR__LANES / 4; i++)
-        part[0] += part[i];
-    return (part[0][0] + part[0][1]) + (part[0][2] + part[0][3]);
-}
+enum { BLOCK = 64 };
 
 struct plan {
     int64_t t, d, half;  /* as given */
@@ -144,21 +132,6 @@ static void store_plain(const struct plan *p, float *to, int64_t stride,
         memcpy(to + t * stride, from + t * p->dp, (size_t)p->d * sizeof *to);
 }
 
-/* 4 x 4 at a time: from rows `in` floats apart to rows `out` floats apart. */
-static inline void transpose_quad(float *to, int64_t out, const float *from, int64_t in)
-{
-    quad a = *(const quad *)from, b = *(const quad *)(from + in);
-    quad c = *(const quad *)(from + 2 * in), d = *(const quad *)(from + 3 * in);
-    quad ab01 = __builtin_shufflevector(a, b, 0, 4, 1, 5);
-    quad ab23 = __builtin_shufflevector(a, b, 2, 6, 3, 7);
-    quad cd01 = __builtin_shufflevector(c, d, 0, 4, 1, 5);
-    quad cd23 = __builtin_shufflevector(c, d, 2, 6, 3, 7);
-    *(quad *)to = __builtin_shufflevector(ab01, cd01, 0, 1, 4, 5);
-    *(quad *)(to + out) = __builtin_shufflevector(ab01, cd01, 2, 3, 6, 7);
-    *(quad *)(to + 2 * out) = __builtin_shufflevector(ab23, cd23, 0, 1, 4, 5);
-    *(quad *)(to + 3 * out) = __builtin_shufflevector(ab23, cd23, 2, 3, 6, 7);
-}
-
 static void transpose(const struct plan *p, float *to, const float *from)
 {
     for (int64_t i = 0; i < p->dp; i += 4)
@@ -167,48 +140,6 @@ static void transpose(const struct plan *p, float *to, const float *from)
 }
 
 /* ---- products ---- */
-/* A strided left operand: element (m, k) is at[m * down + k * across]. */
-struct left {
-    const float *at;
-    int64_t down, across;
-};
-
-/* TILE rows and `wide` registers of c (+)= a b; b and c are rows of whole registers. */
-static inline __attribute__((always_inline)) void tile(float *c, int64_t ldc,
-                                                       struct left a, const float *b,
-                                                       int64_t ldb, int64_t k,
-                                                       const int wide, bool add)
-{
-    lanes sum[TILE][2];
-    for (int r = 0; r < TILE; r++)
-        for (int w = 0; w < wide; w++)
-            sum[r][w] = add ? *(lanes *)(c + r * ldc + w * HR__LANES) : (lanes){0};
-    for (int64_t i = 0; i < k; i++) {
-        lanes right[2];
-        for (int w = 0; w < wide; w++)
-            right[w] = *(const lanes *)(b + i * ldb + w * HR__LANES);
-        for (int r = 0; r < TILE; r++) {
-            float x = a.at[r * a.down + i * a.across];
-            for (int w = 0; w < wide; w++)
-                sum[r][w] += x * right[w];
-        }
-    }
-    for (int r = 0; r < TILE; r++)
-        for (int w = 0; w < wide; w++)
-            *(lanes *)(c + r * ldc + w * HR__LANES) = sum[r][w];
-}
-
-/* c [TILE, n] (+)= a b; n is a multiple of PAD. */
-static void strip(float *c, int64_t ldc, struct left a, const float *b, int64_t ldb,
-                  int64_t n, int64_t k, bool add)
-{
-    int64_t j = 0;
-    for (; j + 2 * HR__LANES <= n; j += 2 * HR__LANES)
-        tile(c + j, ldc, a, b + j, ldb, k, 2, add);
-    for (; j < n; j += HR__LANES)
-        tile(c + j, ldc, a, b + j, ldb, k, 1, add);
-}
-
 /* Where a block of queries and a block of keys meet. */
 struct meet {
     int64_t i, j;       /* first query, first key */
@@ -267,32 +198,61 @@ static inline void hide(float *s, int query)
 }
 
 /* ---- forward ---- */
-/* Scores become probabilities against the running maximum; O and the sum follow it. */
-static void soften(const struct plan *p, const struct meet *m)
+/* How wide row r of the scores is: whole PADs, and at least one. */
+static inline int64_t row_width(const struct meet *m, int64_t r)
+{
+    return seen(m, r / TILE * TILE) / PAD * PAD;
+}
+
+/* Hide what the mask hides; then the greatest of each row, the running one included. */
+static void greatest(const struct plan *p, const struct meet *m, float *most)
 {
     for (int64_t r = 0; r < m->rows; r++) {
-        float *restrict s = p->s + r * BLOCK, *restrict o = p->o + r * p->dp;
-        int64_t width = seen(m, r / TILE * TILE) / PAD * PAD;
+        float *s = p->s + r * BLOCK;
+        int64_t width = row_width(m, r);
         if (m->diagonal)
             hide(s + width - PAD, (int)(r % PAD));
-        float most = vec_max(s, width), shrink = 0;
-        if (m->j > 0) {
-            most = p->row[r] > most ? p->row[r] : most;
-            shrink = vec_exp(p->row[r] - most);
-        }
+        most[r] = vec_max(s, width);
+        if (m->j > 0 && p->row[r] > most[r])
+            most[r] = p->row[r];
+    }
+}
+
+/* The running maximum has grown to `most`: O and the sum shrink with it. */
+static void shrink(const struct plan *p, const struct meet *m, const float *most)
+{
+    float factor[BLOCK];
+    HR__SIMD
+    for (int64_t r = 0; r < m->rows; r++)
+        factor[r] = vec_exp(p->row[r] - most[r]);
+    for (int64_t r = 0; r < m->rows; r++) {
+        float *o = p->o + r * p->dp;
+        p->row2[r] *= factor[r];
+        HR__SIMD
+        for (int64_t i = 0; i < p->dp; i++)
+            o[i] *= factor[r];
+    }
+}
+
+/* Scores become probabilities against the running maximum. Loop by loop over all rows, so that the
+ * processor has rows enough in flight to hide how long each takes. */
+static void soften(const struct plan *p, const struct meet *m)
+{
+    float most[BLOCK];
+    greatest(p, m, most);
+    if (m->j > 0)
+        shrink(p, m, most);
+    for (int64_t r = 0; r < m->rows; r++) {
+        float *s = p->s + r * BLOCK;
+        int64_t width = row_width(m, r);
         lanes sums = {0};
         for (int64_t c = 0; c < width; c += HR__LANES) {
             for (int l = 0; l < HR__LANES; l++)
-                s[c + l] = vec_exp(s[c + l] - most);
+                s[c + l] = vec_exp(s[c + l] - most[r]);
             sums += *(lanes *)(s + c);
         }
-        p->row[r] = most;
-        p->row2[r] = p->row2[r] * shrink + lanes_sum(sums);
-        if (m->j == 0)
-            continue;
-        HR__SIMD
-        for (int64_t i = 0; i < p->dp; i++)
-            o[i] *= shrink;
+        p->row2[r] += lanes_sum(sums);
+        p->row[r] = most[r];
     }
 }
 
@@ -343,7 +303,7 @@ static void soften_back(const struct plan *p, const struct meet *m)
 {
     for (int64_t r = 0; r < m->rows; r++) {
         float *restrict s = p->s + r * BLOCK, *restrict ds = p->ds + r * BLOCK;
-        int64_t width = seen(m, r / TILE * TILE);
+        int64_t width = row_width(m, r);
         float lse = p->row[m->i + r], dot = p->row2[m->i + r];
         if (m->diagonal)
             hide(s + width - PAD, (int)(r % PAD));

@@ -33,6 +33,7 @@ static void shapes_that_disagree_are_both_named(void **state)
              NULL);
     op_fails(hr_op_swiglu(w, g, &out), HR_ERR_INVALID, "scale is f32 [7]", "f32 [4]",
              NULL);
+    op_fails(hr_op_linear(x, w, NULL, NULL), HR_ERR_INVALID, "linear", "output", NULL);
     op_fails(hr_op_linear(x, NULL, NULL, &out), HR_ERR_INVALID, "w is NULL", NULL);
     op_fails(hr_op_embedding(w, x, &out), HR_ERR_INVALID, "ids is f32 [3,5]", "i32 [*]",
              NULL);
