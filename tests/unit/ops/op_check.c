@@ -14,6 +14,7 @@ struct way {
     int cores;
     enum where where;
     bool queue;
+    int more; /* forward and backward so many times more */
 };
 
 struct result {
@@ -138,6 +139,16 @@ static float *contents(hr_tensor *t)
     return v;
 }
 
+static void once_more(const op_check *c, hr_tensor **given, const float *coefficients)
+{
+    hr_tensor *out, *seed;
+    op_ok(c->run(c->ctx, given, NULL, &out));
+    seed = op_f32(hr_tensor_ndim(out), hr_tensor_shape(out), coefficients);
+    op_ok(hr_backward(&out, &seed, 1));
+    hr_tensor_release(seed);
+    hr_tensor_release(out);
+}
+
 static struct result run_way(const op_check *c, const struct way *w,
                              float *const *values, float *const *coefficients)
 {
@@ -149,6 +160,8 @@ static struct result run_way(const op_check *c, const struct way *w,
         make_input(&c->in[i], values[i], w->where, &leaf[i], &given[i]);
     if (w->queue)
         op_ok(hr_wgrad_queue_create(&queue));
+    for (int i = 0; i < w->more; i++)
+        once_more(c, given, *coefficients);
     op_ok(c->run(c->ctx, given, queue, &out));
     r.count = hr_tensor_count(out);
     r.out = contents(out);
@@ -275,20 +288,37 @@ static float *make_coefficients(void)
     return v;
 }
 
+/* A second microbatch adds to what the first one left. */
+static void check_accumulation(const op_check *c, const struct result *first,
+                               float *const *values, float *const *coefficients)
+{
+    struct way twice = {"twice", 1, FRESH, false, 1};
+    struct result r = run_way(c, &twice, values, coefficients);
+    for (int i = 0; used(c, i); i++)
+        for (int64_t k = 0; first->grad[i] && k < count_of(&c->in[i]); k++) {
+            double want = 2 * (double)first->grad[i][k];
+            close_to("gradient of two passes", k, (double)r.grad[i][k], want,
+                     1e-6 + 1e-5 * fabs(want));
+        }
+    result_free(&r);
+}
+
 void op_check_run(const op_check *c)
 {
     static const struct way ways[] = {
-        {"one core", 1, FRESH, false},
-        {"three cores", 3, FRESH, false},
-        {"inputs inside a storage", 1, INSIDE_A_STORAGE, false},
-        {"inputs behind a view", 2, BEHIND_A_VIEW, false},
-        {"queued weight gradients", 1, FRESH, true},
+        {"one core", 1, FRESH, false, 0},
+        {"three cores", 3, FRESH, false, 0},
+        {"inputs inside a storage", 1, INSIDE_A_STORAGE, false, 0},
+        {"inputs behind a view", 2, BEHIND_A_VIEW, false, 0},
+        {"queued weight gradients", 1, FRESH, true, 0},
+        {"a queue, but no weight is a leaf", 1, BEHIND_A_VIEW, true, 0},
     };
     float *values[OP_INPUTS] = {0}, *coefficients = make_coefficients();
     for (int i = 0; used(c, i); i++)
         values[i] = values_of(c, i);
     struct result first = run_way(c, &ways[0], values, &coefficients);
     check_reference(c, &first, values, coefficients);
+    check_accumulation(c, &first, values, &coefficients);
     for (size_t w = 1; w < sizeof ways / sizeof *ways; w++) {
         if (ways[w].queue && !c->queued)
             continue;
