@@ -156,25 +156,41 @@ static void a_function_that_fails_ends_the_job(void **state)
     assert_string_equal(hr_last_reason(), "test");
 }
 
-/* The long transfer of an imitated link ends at an abort. */
-static hr_status abort_transfer(hr_group *g, void *arg)
+/* The long transfer of an imitated link ends when a rank outside of it aborts the job. */
+static hr_status signal_kernel(const void *args, hr_team *team)
 {
+    atomic_fetch_add(*(atomic_int *const *)args, 1);
+    return HR_OK;
+}
+
+static hr_status abort_transfer(hr_group *world, void *arg)
+{
+    atomic_int *begun = arg;
+    int pair[] = {0, 1};
     char x[1000] = {0};
-    TRY(hr_broadcast(g, x, sizeof x, 0, hr_stream_current()));
-    if (hr_group_rank(g) == 1) {
-        hr_fail(HR_ERR_ABORTED, NULL, "interrupted");
-        hr_group_abort(g, HR_ERR_ABORTED);
-        hr_fail(HR_ERR_IO, NULL, "second");
-        hr_group_abort(g, HR_ERR_IO); /* the first counts */
+    hr_group *g;
+    TRY(hr_group_create(world, pair, 2, &g));
+    if (g) {
+        hr_stream *s = hr_stream_current();
+        TRY(hr_launch(s, "signal", signal_kernel, &begun, sizeof begun, NULL, 0));
+        TRY(hr_broadcast(g, x, sizeof x, 0, s));
+    } else {
+        while (atomic_load(begun) < 2)
+            sched_yield();
+        (void)hr_fail(HR_ERR_ABORTED, NULL, "interrupted");
+        hr_group_abort(world, HR_ERR_ABORTED);
+        (void)hr_fail(HR_ERR_IO, NULL, "second");
+        hr_group_abort(world, HR_ERR_IO); /* the first counts */
     }
-    EXPECT(sync(), HR_ERR_ABORTED, "rank 1: interrupted");
+    EXPECT(sync(), HR_ERR_ABORTED, "rank 2: interrupted");
     return HR_OK;
 }
 
 static void abort_ends_a_long_transfer(void **state)
 {
     hr_local_opts o = {HR_INIT(hr_local_opts), .link_gbps = 1e-9}; /* 8,000 s */
-    fails(2, &o, abort_transfer, NULL, HR_ERR_ABORTED, WORDS("rank 1: interrupted"));
+    atomic_int begun = 0;
+    fails(3, &o, abort_transfer, &begun, HR_ERR_ABORTED, WORDS("rank 2: interrupted"));
 }
 
 /* ---- reset ---- */
