@@ -1,4 +1,6 @@
-/* Signal handlers may touch little: an atomic flag, and _exit. */
+/* Signal handlers may touch little: an atomic flag, a timer made before, write and _exit. Whoever
+ * looks at the flag has GRACE_MS to end in order. After that the process ends here, whatever runs:
+ * a kernel, a slow link. Files are whole at any time (hr_file_begin), so nothing is lost by it. */
 #include "interrupt.h"
 #include "commands.h"
 
@@ -6,21 +8,45 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
+enum { GRACE_MS = 600 };
+
 static atomic_int caught; /* the signal; 0: none */
+static timer_t grace;     /* set before the handlers are, then constant */
 
 static void on_signal(int signal)
 {
-    if (atomic_exchange(&caught, signal) != 0)
+    struct itimerspec once = {.it_value = {.tv_nsec = GRACE_MS * 1000000L}};
+    int before = errno;
+    if (atomic_exchange(&caught, signal) != 0 ||
+        timer_settime(grace, 0, &once, NULL) != 0)
         _exit(EXIT_INTERRUPTED);
+    errno = before;
+}
+
+static void on_grace_over(int signal)
+{
+    static const char by_int[] = "headrace: interrupted by signal 2\n",
+                      by_term[] = "headrace: interrupted by signal 15\n";
+    bool term = atomic_load(&caught) == SIGTERM;
+    ssize_t told = write(STDERR_FILENO, term ? by_term : by_int,
+                         term ? sizeof by_term - 1 : sizeof by_int - 1);
+    (void)told; /* nobody is left to hear that it failed */
+    _exit(EXIT_INTERRUPTED);
 }
 
 hr_status hr_app_interrupt_install(void)
 {
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGALRM};
+    struct sigaction over = {.sa_handler = on_grace_over},
+                     action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    sigemptyset(&over.sa_mask);
     sigemptyset(&action.sa_mask);
-    if (sigaction(SIGINT, &action, NULL) != 0 || sigaction(SIGTERM, &action, NULL) != 0)
+    if (timer_create(CLOCK_MONOTONIC, &event, &grace) != 0 ||
+        sigaction(SIGALRM, &over, NULL) != 0 || sigaction(SIGINT, &action, NULL) != 0 ||
+        sigaction(SIGTERM, &action, NULL) != 0)
         return hr_fail(HR_ERR_STATE, "signal", "cannot handle signals: %s",
                        strerrordesc_np(errno));
     return HR_OK;

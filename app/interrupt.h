@@ -1,5 +1,6 @@
-/* Ctrl-C and SIGTERM: the first sets a flag that the trainer looks at between steps and while it
- * waits; the second ends the process at once. */
+/* Ctrl-C and SIGTERM: the first sets a flag that the trainer looks at before each microbatch; a
+ * process that has not ended well under a second later is ended, and a second signal ends it at
+ * once. */
 #ifndef HR_APP_INTERRUPT_H
 #define HR_APP_INTERRUPT_H
 #include "headrace/base.h"
