@@ -17,6 +17,8 @@ int hr_app_finish(const char *command, hr_status st)
                 hr_app_interrupt_signal());
         return EXIT_INTERRUPTED;
     }
+    if (st >= 0 && (fflush(stdout) != 0 || ferror(stdout)))
+        st = hr_fail(HR_ERR_IO, "stdout", "cannot write to standard output");
     if (st < 0) {
         fprintf(stderr, "headrace %s: failed: %s\n", command, hr_last_error());
         return EXIT_FAILED;

@@ -46,7 +46,9 @@ hr_status hr_app_interrupt_install(void)
     sigemptyset(&action.sa_mask);
     if (timer_create(CLOCK_MONOTONIC, &event, &grace) != 0 ||
         sigaction(SIGALRM, &over, NULL) != 0 || sigaction(SIGINT, &action, NULL) != 0 ||
-        sigaction(SIGTERM, &action, NULL) != 0)
+        sigaction(SIGTERM, &action, NULL) != 0 ||
+        signal(SIGXFSZ, SIG_IGN) ==
+            SIG_ERR) /* write() tells of the limit and says EFBIG */
         return hr_fail(HR_ERR_STATE, "signal", "cannot handle signals: %s",
                        strerrordesc_np(errno));
     return HR_OK;

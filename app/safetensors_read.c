@@ -7,6 +7,7 @@
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { LENGTH_BYTES = 8 }; /* of the header, little-endian, at the file's begin */
 
@@ -221,7 +222,11 @@ hr_status hr_app_safetensors_open(const char *path, safetensors **out)
 {
     char *bytes = NULL;
     size_t n = 0;
+    struct stat info;
     *out = NULL;
+    if (stat(path, &info) == 0 && !S_ISREG(info.st_mode)) /* a device may have no end */
+        return hr_fail(HR_ERR_IO, "file", "cannot read '%s': it is not a regular file",
+                       path);
     APP_TRY(hr_app_read_file(path, PTRDIFF_MAX, &bytes, &n));
     return take(path, bytes, n, out);
 }
