@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef struct curve {
     loss_point *at;
@@ -40,6 +41,43 @@ static hr_status metrics_failed(const train_report *p)
     return hr_fail(HR_ERR_IO, NULL, "cannot write '%s': %s", p->path, strerror(errno));
 }
 
+/* One line of a former run, if it was of a step up to `last`. */
+static bool take_former(train_report *p, const char *line, int64_t last, hr_status *st)
+{
+    long long step;
+    double loss, val_loss;
+    int found = sscanf(line, "{\"step\": %lld, \"loss\": %lf", &step, &loss);
+    if (found < 1 || step > last || !strchr(line, '\n'))
+        return false;
+    if (found == 2)
+        *st = curve_add(&p->train, (double)step, loss);
+    const char *val = strstr(line, "\"val_loss\"");
+    if (*st >= 0 && val && sscanf(val, "\"val_loss\": %lf", &val_loss) == 1)
+        *st = curve_add(&p->validation, (double)step, val_loss);
+    return *st >= 0;
+}
+
+/* A resumed run goes on after its checkpoint: steps that will be done again, and a line that was
+ * cut, go; the others make the begin of the curve. */
+static hr_status keep_former_lines(train_report *p)
+{
+    char *line = NULL;
+    size_t room = 0;
+    off_t end = 0;
+    hr_status st = HR_OK;
+    FILE *f = fopen(p->path, "r+");
+    if (!f)
+        return errno == ENOENT ? HR_OK : metrics_failed(p);
+    for (ssize_t n; (n = getline(&line, &room, f)) > 0; end += n)
+        if (!take_former(p, line, p->job->first_step, &st))
+            break;
+    if (st >= 0 && ftruncate(fileno(f), end) != 0)
+        st = metrics_failed(p);
+    free(line);
+    fclose(f);
+    return st;
+}
+
 hr_status hr_app_report_create(const train_job *job, train_report **out)
 {
     const train_options *o = job->opts;
@@ -49,8 +87,9 @@ hr_status hr_app_report_create(const train_job *job, train_report **out)
         return hr_fail(HR_ERR_NOMEM, NULL, "no memory for the report");
     p->job = job;
     snprintf(p->path, sizeof p->path, "%s/metrics.jsonl", o->out);
-    p->metrics = fopen(p->path, job->first_step ? "a" : "w");
-    hr_status st = p->metrics ? HR_OK : metrics_failed(p);
+    hr_status st = job->first_step ? keep_former_lines(p) : HR_OK;
+    if (st >= 0 && !(p->metrics = fopen(p->path, job->first_step ? "a" : "w")))
+        st = metrics_failed(p);
     progress_opts opts = {.first = job->first_step, .steps = o->steps, .terminal = -1};
     if (st >= 0)
         st = hr_app_progress_create(&opts, &p->progress);
