@@ -15,7 +15,9 @@ hr_status hr_op_sum_squares(hr_tensor *g, double *sum)
     size_t bytes = (size_t)hr__parts(count, HR__FLAT_ITEMS) * sizeof(double);
     void *partial;
     HR_TRY(hr_mem_alloc(s, bytes, &partial));
-    hr__sum_squares_args args = {hr_tensor_f32(g), sum, partial, count};
+    hr__sum_squares_args args = {
+        .x = hr_tensor_f32(g), .partial = partial, .count = count};
+    args.sum = sum;
     hr_status st = HR__LAUNCH("sum_squares", hr__host_sum_squares, args,
                               (hr_operand){sum, sizeof *sum, HR_READ_WRITE},
                               (hr_operand){partial, bytes, HR_WRITE}, HR__IN(g));

@@ -41,7 +41,7 @@ static inline float vec_sigmoid(float x)
 /* Bits of a float, as a number that is ordered as the floats are; the reverse is the same. */
 static inline int32_t vec_ordered(int32_t bits)
 {
-    return bits ^ (bits >> 31 & INT32_MAX);
+    return bits < 0 ? bits ^ INT32_MAX : bits;
 }
 
 /* As integers, because compilers split only those maxima over lanes. -INFINITY for none. */
