@@ -72,7 +72,7 @@ HR_API void hr_function_abandon(hr_function *fn);
 /* From `n` roots with their gradients (an entry NULL: ones, for one element only). What is saved
  * is released as it is used; a graph runs backward once ("spent" afterwards). The probe sees it.
  * Errors, by reason: "output_needs_no_grad" (root outside any graph), "grad_missing", "grad_shape",
- * "spent": these change nothing. What a function returns ends the pass: the graph is spent then,
+ * "grad_dtype", "spent": these change nothing. What a function returns ends the pass: the graph is spent then,
  * and leaves keep what they had got. */
 HR_API HR_RESULT hr_status hr_backward(hr_tensor *const *roots, hr_tensor *const *grads,
                                        int n);

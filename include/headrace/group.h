@@ -26,6 +26,8 @@ typedef struct hr_local_opts {
     size_t size;
     const char *backend; /* of each rank's device; NULL "host" */
     int cores; /* all ranks together; 0: what the process may use, 1 a rank at least */
+    int bind; /* 0: where the job has all CPUs of the process and one a rank at least, each
+                            rank keeps to its own share of them; -1: never */
     double timeout_s; /* of each wait; 0: 300 */
     double
         link_gbps; /* imitated link: 1e9 bits a second each way a rank; 0: as fast as memory */

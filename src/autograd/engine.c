@@ -267,6 +267,11 @@ static hr_status check_root(hr_tensor *root, hr_tensor *grad, int i)
         return hr_fail(
             HR_ERR_INVALID, "grad_shape", "backward: gradient %s for root %d ('%s') %s",
             hr__shape_text(grad, sg), i, root->name, hr__shape_text(root, sr));
+    if (grad && hr_tensor_dtype(grad) != hr_tensor_dtype(root))
+        return hr_fail(HR_ERR_INVALID, "grad_dtype",
+                       "backward: gradient of type %s for root %d ('%s') of type %s",
+                       hr_dtype_name(hr_tensor_dtype(grad)), i, root->name,
+                       hr_dtype_name(hr_tensor_dtype(root)));
     return grad ? hr_tensor_check(grad, "backward, root gradient") : HR_OK;
 }
 

@@ -1,17 +1,16 @@
 /* Waiting on a counter. Figures behind the numbers: a wake across cores costs about 30 us, a
  * round trip by looking 0.2 us; but with more threads than cores, a look that lasts keeps the
- * other side from running, so it is short and then yields. */
+ * other side from running, so it is short, and then the thread sleeps. It never yields: who
+ * yields comes back when the others' slices are over, milliseconds later; who sleeps is run as
+ * soon as it is woken. */
 #include "device/host/host_counter.h"
 
 #include <limits.h>
 #include <linux/futex.h>
-#include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "headrace/base.h" /* hr_now_ns */
-
-enum { FIRST_PAUSE = 16, LAST_PAUSE = 64, YIELD_NS = 40000, YIELDED_NS = 4000 };
+enum { FIRST_PAUSE = 16, LAST_PAUSE = 64 };
 
 static void relax(int times)
 {
@@ -61,24 +60,6 @@ static uint64_t sleep_until(hr__counter *c, uint64_t target)
     }
 }
 
-/* On an idle core a yield returns at once, and looking on for as long as a wake would take
- * spares both sides the sleep. One that takes long ran somebody else: a yielder comes back
- * late there, a sleeper is woken at once, so it sleeps. */
-static uint64_t yield_until(hr__counter *c, uint64_t target)
-{
-    int64_t begin = hr_now_ns(), last = begin;
-    for (;;) {
-        sched_yield();
-        uint64_t value = hr__counter_get(c);
-        if (value >= target)
-            return value;
-        int64_t now = hr_now_ns();
-        if (now - last > YIELDED_NS || now - begin > YIELD_NS)
-            return sleep_until(c, target);
-        last = now;
-    }
-}
-
 /* Looking takes the cache line from the one who counts, so looks grow apart: a stream that
  * catches up with its issuer then finds several launches at once. */
 uint64_t hr__counter_wait(hr__counter *c, uint64_t target)
@@ -88,5 +69,5 @@ uint64_t hr__counter_wait(hr__counter *c, uint64_t target)
         relax(pause);
         value = hr__counter_get(c);
     }
-    return value < target ? yield_until(c, target) : value;
+    return value < target ? sleep_until(c, target) : value;
 }

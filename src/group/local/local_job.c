@@ -1,19 +1,10 @@
 /* Jobs: life, the one failure, reset; see local_job.h. */
 #include "base/try.h"
 #include "group/local/local_channel.h"
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
 static const double default_timeout_s = 300.0;
-
-static int usable_cores(void)
-{
-    cpu_set_t set;
-    if (sched_getaffinity(0, sizeof set, &set) != 0)
-        return 1;
-    return CPU_COUNT(&set);
-}
 
 static void set_link(hr__job *job, const hr_local_opts *o)
 {
@@ -35,22 +26,31 @@ static void device_failed(void *ctx)
     hr__job_fail(r->job, r->rank, st < 0 ? st : HR_ERR_DEVICE);
 }
 
+static hr_status open_device(hr__job *job, const hr_local_opts *o, hr__rank *r,
+                             int cores)
+{
+    hr_device_opts d = {HR_INIT(hr_device_opts)};
+    if (o->device.size)
+        d = o->device;
+    d.rank = r->rank;
+    d.cores = cores;
+    HR_TRY(hr_device_open(o->backend ? o->backend : "host", &d, &r->dev));
+    return hr_device_on_fail(r->dev, device_failed, r);
+}
+
+/* Each from a thread that is bound as the rank will be: the device's threads inherit it. */
 static hr_status open_devices(hr__job *job, const hr_local_opts *o)
 {
-    int cores = (o->cores > 0 ? o->cores : usable_cores()) / job->n;
-    for (int i = 0; i < job->n; i++) {
-        hr__rank *r = &job->ranks[i];
-        hr_device_opts d = {HR_INIT(hr_device_opts)};
-        if (o->device.size)
-            d = o->device;
-        d.rank = i;
-        d.cores = cores > 0 ? cores : 1;
-        r->job = job;
-        r->rank = i;
-        HR_TRY(hr_device_open(o->backend ? o->backend : "host", &d, &r->dev));
-        HR_TRY(hr_device_on_fail(r->dev, device_failed, r));
+    int cores = (o->cores > 0 ? o->cores : job->cores.usable) / job->n;
+    hr_status st = HR_OK;
+    for (int i = 0; i < job->n && st == HR_OK; i++) {
+        job->ranks[i].job = job;
+        job->ranks[i].rank = i;
+        hr__cores_bind(&job->cores, i);
+        st = open_device(job, o, &job->ranks[i], cores > 0 ? cores : 1);
     }
-    return HR_OK;
+    hr__cores_unbind(&job->cores);
+    return st;
 }
 
 hr_status hr__job_create(int n, const hr_local_opts *opts, hr__job **out)
@@ -66,6 +66,7 @@ hr_status hr__job_create(int n, const hr_local_opts *opts, hr__job **out)
     job->limit_ns =
         (int64_t)((o.timeout_s > 0 ? o.timeout_s : default_timeout_s) * 1e9);
     set_link(job, &o);
+    hr__cores_read(&job->cores, n, &o);
     job->ranks = calloc((size_t)n, sizeof *job->ranks);
     if (!job->ranks) {
         st = hr_fail(HR_ERR_NOMEM, NULL, "a job of %d ranks", n);

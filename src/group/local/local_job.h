@@ -4,6 +4,7 @@
  * Lock order: hr__job.mu is taken last; nothing that may block or call out runs under it. */
 #ifndef HR_LOCAL_JOB_H
 #define HR_LOCAL_JOB_H
+#include "group/local/local_cores.h"
 #include "group/local/local_wait.h"
 #include "headrace/group.h"
 #include <pthread.h>
@@ -23,6 +24,7 @@ struct hr__job {
     int n;
     int64_t limit_ns; /* of each wait */
     double link_ns_per_byte, link_latency_ns;
+    hr__cores cores;
     char link_note[96]; /* "" without an imitated link */
     hr__rank *ranks;    /* [n] */
     hr__meet reset;     /* hr_job_reset() */

@@ -15,6 +15,7 @@ static void *run_rank(void *ctx)
 {
     struct rank_thread *t = ctx;
     hr__rank *r = t->rank;
+    hr__cores_bind(&r->job->cores, r->rank);
     hr_set_thread_rank(r->rank);
     hr_device_set_current(r->dev);
     hr_group *world = hr__channel_join(r->world, r->rank);

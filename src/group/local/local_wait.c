@@ -3,14 +3,13 @@
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { PAUSES = 100, YIELDS = 4 };
+enum { PAUSES = 100 };
 static const int64_t look_every_ns = 20000000;
 
 static void cpu_pause(void)
@@ -52,14 +51,11 @@ static hr_status sleep_once(hr__bell *b, hr__look_fn look, void *arg,
 
 hr_status hr__bell_wait(hr__bell *b, hr__look_fn look, void *arg, int64_t deadline_ns)
 {
-    for (int i = 0; i < PAUSES + YIELDS; i++) {
+    for (int i = 0; i < PAUSES; i++) {
         hr_status st = look(arg);
         if (st != HR_PENDING)
             return st;
-        if (i < PAUSES)
-            cpu_pause();
-        else
-            sched_yield();
+        cpu_pause();
     }
     for (;;) {
         hr_status st = sleep_once(b, look, arg, deadline_ns);

@@ -1,8 +1,8 @@
 /* How threads of one process wait for each other: bells, and meetings of n members.
  *
  * A bell is an eventcount: whoever changes something rings, whoever waits looks again. Waiting
- * spins shortly, yields a few times, then sleeps on a futex; there are often more threads
- * than cores, so nobody spins for long. */
+ * spins shortly, then sleeps on a futex; there are often more threads than cores, so nobody spins
+ * for long, and nobody yields (see device/host/host_counter.c). */
 #ifndef HR_LOCAL_WAIT_H
 #define HR_LOCAL_WAIT_H
 #include "headrace/base.h"

@@ -31,6 +31,18 @@ static void a_gradient_of_another_shape_is_refused(void **state)
     hr_tensor_release(ok);
 }
 
+static void a_gradient_of_another_type_is_refused(void **state)
+{
+    hr_tensor *x = LEAF(1, 2), *y = scale(x, 2), *g;
+    kit_ok(hr_tensor_zeros(HR_I32, 1, (int64_t[]){2}, &g));
+    kit_fails(hr_backward(&y, &g, 1), HR_ERR_INVALID, "grad_dtype");
+    assert_non_null(strstr(hr_last_error(), "i32"));
+    assert_int_equal(op_logged, 0);
+    hr_tensor_release(x);
+    hr_tensor_release(y);
+    hr_tensor_release(g);
+}
+
 static void a_freed_gradient_is_refused(void **state)
 {
     hr_tensor *x = LEAF(1, 2), *y = scale(x, 2), *g = KIT_TENSOR(1, 1);
@@ -219,6 +231,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(a_root_outside_any_graph_is_refused),
         T(a_gradient_of_another_shape_is_refused),
+        T(a_gradient_of_another_type_is_refused),
         T(a_freed_gradient_is_refused),
         T(a_graph_runs_backward_once),
         T(a_failing_function_ends_the_pass),
