@@ -85,7 +85,7 @@ HR_API void hr_timeline_destroy(hr_timeline *t);
 /* A lane for one stream. `role` is "compute", "communication", "counts", ...; several lanes of
  * a rank may share it. Copied.
  * Owner:   the lane lives as long as the timeline.
- * Threads: any; never while spans are read. */
+ * Threads: any, also while others go through the lanes there are. */
 HR_API HR_RESULT hr_status hr_timeline_lane(hr_timeline *t, int rank, const char *role,
                                             hr_lane **out);
 HR_API void hr_lane_add(hr_lane *lane, const hr_span *span); /* NULL lane: nothing */

@@ -17,11 +17,15 @@ struct hr_lane {
     hr_span spans[];       /* the writer; readers want it idle */
 };
 
+/* Lanes lie in blocks that double and never move, so that one rank may go through its lanes while
+ * another adds one. */
+enum { FIRST_BLOCK = 8, BLOCKS = 24 };
+
 struct hr_timeline {
-    pthread_mutex_t mu;    /* held while a lane is added */
-    size_t spans_per_lane; /* set at create, then constant */
-    hr_lane **lanes;       /* mu */
-    int n, room;           /* mu */
+    pthread_mutex_t mu;      /* held while a lane is added */
+    size_t spans_per_lane;   /* set at create, then constant */
+    hr_lane **block[BLOCKS]; /* mu; what lies below n is constant */
+    atomic_int n;            /* mu to store (release), anyone loads (acquire) */
 };
 
 hr_status hr_timeline_create(size_t spans_per_lane, hr_timeline **out)
@@ -44,11 +48,13 @@ void hr_timeline_destroy(hr_timeline *t)
 {
     if (!t)
         return;
-    for (int i = 0; i < t->n; i++) {
-        free(t->lanes[i]->role);
-        free(t->lanes[i]);
+    for (int i = 0; i < hr_timeline_lanes(t); i++) {
+        hr_lane *lane = hr_timeline_lane_at(t, i);
+        free(lane->role);
+        free(lane);
     }
-    free(t->lanes);
+    for (int b = 0; b < BLOCKS; b++)
+        free(t->block[b]);
     pthread_mutex_destroy(&t->mu);
     free(t);
 }
@@ -74,17 +80,25 @@ static hr_status lane_create(const hr_timeline *t, int rank, const char *role,
     return HR_OK;
 }
 
+/* The block of lane *i, which becomes its place in there. */
+static int find_block(int *i)
+{
+    int b = 0;
+    for (; *i >= FIRST_BLOCK << b; b++)
+        *i -= FIRST_BLOCK << b;
+    return b;
+}
+
 static hr_status append_locked(hr_timeline *t, hr_lane *lane)
 {
-    if (t->n == t->room) {
-        int room = t->room ? 2 * t->room : 8;
-        hr_lane **lanes = realloc(t->lanes, (size_t)room * sizeof *lanes);
-        if (!lanes)
-            return hr_fail(HR_ERR_NOMEM, NULL, "no memory for %d lanes", room);
-        t->lanes = lanes;
-        t->room = room;
-    }
-    t->lanes[t->n++] = lane;
+    int n = atomic_load_explicit(&t->n, memory_order_relaxed), at = n;
+    int b = find_block(&at);
+    if (b < BLOCKS && !t->block[b])
+        t->block[b] = calloc((size_t)FIRST_BLOCK << b, sizeof *t->block[b]);
+    if (b == BLOCKS || !t->block[b])
+        return hr_fail(HR_ERR_NOMEM, NULL, "no memory for %d lanes", n + 1);
+    t->block[b][at] = lane;
+    atomic_store_explicit(&t->n, n + 1, memory_order_release);
     return HR_OK;
 }
 
@@ -128,21 +142,25 @@ void hr_lane_add(hr_lane *lane, const hr_span *span)
 void hr_timeline_clear(hr_timeline *t, int rank)
 {
     for (int i = 0; i < hr_timeline_lanes(t); i++) {
-        if (rank >= 0 && t->lanes[i]->rank != rank)
+        hr_lane *lane = hr_timeline_lane_at(t, i);
+        if (rank >= 0 && lane->rank != rank)
             continue;
-        atomic_store_explicit(&t->lanes[i]->n, 0, memory_order_release);
-        atomic_store_explicit(&t->lanes[i]->dropped, 0, memory_order_release);
+        atomic_store_explicit(&lane->n, 0, memory_order_release);
+        atomic_store_explicit(&lane->dropped, 0, memory_order_release);
     }
 }
 
 int hr_timeline_lanes(const hr_timeline *t)
 {
-    return t ? t->n : 0;
+    return t ? atomic_load_explicit(&t->n, memory_order_acquire) : 0;
 }
 
 hr_lane *hr_timeline_lane_at(const hr_timeline *t, int i)
 {
-    return t && i >= 0 && i < t->n ? t->lanes[i] : NULL;
+    if (i < 0 || i >= hr_timeline_lanes(t))
+        return NULL;
+    int b = find_block(&i);
+    return t->block[b][i];
 }
 
 int hr_lane_rank(const hr_lane *lane)
@@ -165,6 +183,7 @@ size_t hr_timeline_dropped(const hr_timeline *t)
 {
     size_t dropped = 0;
     for (int i = 0; i < hr_timeline_lanes(t); i++)
-        dropped += atomic_load_explicit(&t->lanes[i]->dropped, memory_order_acquire);
+        dropped += atomic_load_explicit(&hr_timeline_lane_at(t, i)->dropped,
+                                        memory_order_acquire);
     return dropped;
 }

@@ -1,0 +1,93 @@
+/* A short training run with all that can run at once: ranks, streams, an imitated link, a validation and
+ * a checkpoint within it. Built and run under ThreadSanitizer, too, which is what it is for; and
+ * under the stream checker, which finds what no event orders. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "support/train_case.h"
+#include <stdlib.h>
+
+static void run(train_options *o)
+{
+    o->link_us = 50;
+    o->eval_every = o->checkpoint_every = 2;
+    if (hr_app_train(o) < 0)
+        fail_msg("ep %d overlap %d delay %d: %s", o->ep, o->overlap, o->delay_wgrad,
+                 hr_last_error());
+}
+
+static void nothing_races_in_a_run_with_overlap(void **state)
+{
+    for (int delay = 0; delay < 2; delay++) {
+        train_options o;
+        train_case_init(&o, 2, 3, 3);
+        o.delay_wgrad = delay;
+        run(&o);
+        train_case_fini(&o);
+    }
+}
+
+static void nothing_races_in_a_run_on_one_stream(void **state)
+{
+    train_options o;
+    train_case_init(&o, 2, 2, 2);
+    o.overlap = 0;
+    run(&o);
+    train_case_fini(&o);
+}
+
+static void nothing_races_when_a_run_is_resumed_and_sampled(void **state)
+{
+    train_options o;
+    train_case_init(&o, 2, 2, 2);
+    run(&o);
+    o.resume = 1;
+    o.steps = 3;
+    run(&o);
+    train_case_fini(&o);
+}
+
+/* The text of a file stands where its folder is wanted. */
+static void nothing_races_when_a_rank_fails(void **state)
+{
+    train_options o;
+    size_t n;
+    train_case_init(&o, 2, 2, 4);
+    o.checkpoint_every = 2;
+    char path[OPTION_PATH + 16];
+    snprintf(path, sizeof path, "%s/checkpoint", o.out);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fclose(f);
+    assert_int_equal(hr_app_train(&o), HR_ERR_IO);
+    char *metrics = train_case_read(&o, "metrics.jsonl", &n);
+    assert_non_null(metrics); /* it had begun */
+    free(metrics);
+    train_case_fini(&o);
+}
+
+static void every_access_of_a_run_is_ordered_by_events(void **state)
+{
+    train_options o;
+    train_case_init(&o, 2, 3, 2);
+    assert_int_equal(setenv("HEADRACE_CHECK", "streams", 1), 0);
+    run(&o);
+    unsetenv("HEADRACE_CHECK");
+    train_case_fini(&o);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nothing_races_in_a_run_with_overlap),
+        cmocka_unit_test(nothing_races_in_a_run_on_one_stream),
+        cmocka_unit_test(nothing_races_when_a_run_is_resumed_and_sampled),
+        cmocka_unit_test(nothing_races_when_a_rank_fails),
+        cmocka_unit_test(every_access_of_a_run_is_ordered_by_events),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
