@@ -126,6 +126,54 @@ static void *write_lane(void *arg)
     return NULL;
 }
 
+static void many_lanes_keep_their_places(void **state)
+{
+    enum { LANES = 100 };
+    hr_timeline *t = make(1);
+    hr_lane *lane[LANES];
+    for (int i = 0; i < LANES; i++) {
+        assert_int_equal(hr_timeline_lane(t, i, "compute", &lane[i]), HR_OK);
+        assert_int_equal(hr_timeline_lanes(t), i + 1);
+    }
+    for (int i = 0; i < LANES; i++) {
+        assert_ptr_equal(hr_timeline_lane_at(t, i), lane[i]);
+        assert_int_equal(hr_lane_rank(lane[i]), i);
+    }
+    assert_null(hr_timeline_lane_at(t, LANES));
+    assert_null(hr_timeline_lane_at(t, -1));
+    hr_timeline_destroy(t);
+}
+
+static void *clear_own_lanes(void *arg)
+{
+    struct writer *w = arg;
+    for (int i = 0; i < 200; i++) {
+        hr_lane *lane;
+        if (w->st == HR_OK)
+            w->st = hr_timeline_lane(w->t, w->rank, "compute", &lane);
+        hr_timeline_clear(w->t, w->rank);
+    }
+    return NULL;
+}
+
+static void a_rank_goes_through_its_lanes_while_another_adds(void **state)
+{
+    hr_timeline *t = make(1);
+    pthread_t threads[2];
+    struct writer writers[2];
+    for (int i = 0; i < 2; i++) {
+        writers[i] = (struct writer){.t = t, .rank = i};
+        assert_int_equal(
+            pthread_create(&threads[i], NULL, clear_own_lanes, &writers[i]), 0);
+    }
+    for (int i = 0; i < 2; i++) {
+        pthread_join(threads[i], NULL);
+        assert_int_equal(writers[i].st, HR_OK);
+    }
+    assert_int_equal(hr_timeline_lanes(t), 400);
+    hr_timeline_destroy(t);
+}
+
 static void threads_write_lanes_of_their_own(void **state)
 {
     hr_timeline *t = make(5000);
@@ -158,6 +206,8 @@ int main(void)
         cmocka_unit_test(clear_keeps_the_lanes),
         cmocka_unit_test(nothing_is_recorded_without_a_lane),
         cmocka_unit_test(sizes_that_make_no_sense_are_refused),
+        cmocka_unit_test(many_lanes_keep_their_places),
+        cmocka_unit_test(a_rank_goes_through_its_lanes_while_another_adds),
         cmocka_unit_test(threads_write_lanes_of_their_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
