@@ -11,7 +11,7 @@ from replay import Trace, is_transfer, replay, times_alone
 
 SHARE = 0.40  # of a serial step that is communication
 SHAPE = {"layers": 2, "dense-layers": 0, "width": 256, "heads": 8, "experts": 8, "top-k": 2,
-         "expert-width": 256, "seq": 256, "micro-batch-size": 6, "microbatches": 32, "ep": 2}
+         "expert-width": 256, "seq": 256, "micro-batch-size": 8, "microbatches": 32, "ep": 2}
 
 
 def train(program, out, gbps, overlap, steps, shape=None):
@@ -40,8 +40,8 @@ def communication(serial):
 def calibrate(program, out):
     """Gbit/s at which transfers take SHARE of a serial step."""
     gbps = 2.0
-    for _ in range(2):
-        _, serial = train(program, out, gbps, "off", 1, {"microbatches": 4})
+    for _ in range(3):
+        _, serial = train(program, out, gbps, "off", 2, {"microbatches": 8})
         transfer, total = communication(serial)
         gbps *= transfer / (SHARE / (1 - SHARE) * (total - transfer))
     return gbps
