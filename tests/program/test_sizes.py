@@ -52,7 +52,7 @@ class Sizes(program_kit.Case):
                 self.refused(option, value)
 
     def test_a_step_of_no_sequences_is_refused(self):
-        self.refused(ONE_STEP, 0, "nearest valid value is 2")
+        self.refused(ONE_STEP, 0, "nearest valid value is 4")
         self.refused(ONE_STEP, -1)
 
     def test_experts_that_ranks_cannot_share_are_refused(self):

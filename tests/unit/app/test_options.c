@@ -165,13 +165,16 @@ static void options_that_do_not_fit_together_are_refused(void **state)
     refused("--dense-layers 5 --layers 4", "--dense-layers 5", "is 4");
     refused("--dp 3 --ep 2", "--dp 3", "is 2");
     refused("--dp 4 --ep 2", "--dp 4", "replicated experts");
-    refused("--global-batch-size 7", "--global-batch-size 7", "is 6");
-    refused("--global-batch-size 0", "--global-batch-size 0", "is 2");
-    refused("--global-batch-size 32 --microbatches 4", "--global-batch-size 32",
-            "is 8");
+    refused("--global-batch-size 7 --micro-batch-size 1", "--global-batch-size 7",
+            "is 6");
+    refused("--global-batch-size 0 --micro-batch-size 1", "--global-batch-size 0",
+            "is 2");
+    refused("--global-batch-size 32 --microbatches 4 --micro-batch-size 1",
+            "--global-batch-size 32", "is 8");
     refused("--min-lr 1 --lr 0.1", "--min-lr 1", "is 0.1");
     refused("--steps 10 --warmup 11", "--warmup 11", "is 10");
-    refused("--seq 1048576 --microbatches 1048576", "too large", "is 2047");
+    refused("--seq 1048576 --microbatches 1048576 --micro-batch-size 1", "too large",
+            "is 2047");
     refused("--data=", "--data is empty", "path");
 }
 
