@@ -4,13 +4,16 @@
  *
  * A job is cut into parts. Number of the job and next free part are one word, so that a thread
  * that comes late never takes a part of one job for a part of another: taking is a
- * compare-and-swap, and fails once the word has moved on.
+ * compare-and-swap, and fails once the word has moved on. It moves on before a job is described,
+ * too: else who had read it would see the end of the last job with more parts than that had.
  */
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
 #include "device/host/host_device.h"
+
+#define CLOSED UINT32_MAX /* as next free part: none, whatever the job */
 
 struct hr_team {
     int rank, helpers;    /* set at create */
@@ -23,7 +26,7 @@ struct hr_team {
     hr__counter jobs;           /* number of the last job; helpers wait for the next */
     hr__counter done;           /* parts worked off, of all jobs */
     _Atomic uint64_t next;      /* job << 32 | next free part */
-    _Atomic(hr_team_part) part; /* these three: written while no part is free */
+    _Atomic(hr_team_part) part; /* these three: written while `next` says CLOSED */
     _Atomic(void *) arg;
     atomic_int n;
     atomic_bool stop;
@@ -118,6 +121,7 @@ static hr_status run_together_locked(hr_team *t, int n, hr_team_part part, void 
     uint64_t job = ++t->job;
     t->fail_part = -1;
     t->parts_before += (uint64_t)n;
+    atomic_store(&t->next, job << 32 | CLOSED);
     atomic_store(&t->part, part);
     atomic_store(&t->arg, arg);
     atomic_store(&t->n, n);
