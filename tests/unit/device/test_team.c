@@ -77,6 +77,20 @@ static void many_short_jobs_do_not_mix(void **state)
     hr_device_close(dev);
 }
 
+/* A helper that comes late to a small job must not take the next one, which is larger, for it. */
+static void jobs_of_different_sizes_do_not_mix(void **state)
+{
+    enum { JOBS = 20000, SIZES = 3 };
+    hr_device *dev = open_host(&(hr_device_opts){HR_INIT(hr_device_opts), .cores = 3});
+    struct parts *p[SIZES] = {new_parts(2), new_parts(9), new_parts(30)};
+    for (int i = 0; i < JOBS; i++)
+        launch_parts(hr_stream_current(), p[i % SIZES]);
+    OK(hr_device_synchronize(dev));
+    for (int k = 0; k < SIZES; k++)
+        check_and_free(p[k], (JOBS + SIZES - 1 - k) / SIZES);
+    hr_device_close(dev);
+}
+
 static void failure_of_the_least_part_is_returned_and_all_run(void **state)
 {
     for (int cores = 1; cores <= 3; cores++) {
@@ -126,6 +140,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_part_runs_once_whatever_the_cores),
         cmocka_unit_test(many_short_jobs_do_not_mix),
+        cmocka_unit_test(jobs_of_different_sizes_do_not_mix),
         cmocka_unit_test(failure_of_the_least_part_is_returned_and_all_run),
         cmocka_unit_test(busy_team_leaves_a_launch_to_its_own_thread),
         cmocka_unit_test(work_without_a_team_runs_on_the_caller),
