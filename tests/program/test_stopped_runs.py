@@ -9,8 +9,8 @@ import time
 import program_kit
 from program_kit import LONGEST, MODEL, command, tiny
 
-PROMISED = 1  # second
-ALLOWED = 5 * PROMISED  # on a machine that has other work
+SOON = 5  # seconds; a second is promised, to a machine that has nothing else to do
+ATTEMPTS = 3  # of which one must end soon: machines stand still at times
 NEVER_ENDS = {"steps": 10**6, "link_us": 10**7}  # a step of minutes
 LARGE = {"layers": 8, "width": 512, "heads": 8, "seq": 512, "expert_width": 2048,
          "dense_width": 2048, "micro_batch_size": 4, "microbatches": 8, "steps": 10**6}
@@ -43,28 +43,35 @@ class StoppedRuns(program_kit.Case):
         time.sleep(0.2)  # only makes it likelier to be deep in the step; no order hangs on it
 
     def stops(self, process, number):
+        """It says why it ended; returns how many seconds that took."""
         begin = time.monotonic()
         process.send_signal(number)
         process.wait(timeout=LONGEST)
-        self.assertLess(time.monotonic() - begin, ALLOWED)
+        seconds = time.monotonic() - begin
         self.assertEqual(process.returncode, 130)
         last = process.stderr.read().decode().splitlines()[-1]
         self.assertIn(f"interrupted by signal {int(number)}", last)
+        return seconds
+
+    def stops_soon(self, words, number, begun):
+        seconds = []
+        while not seconds or min(seconds) > SOON:
+            self.assertLess(len(seconds), ATTEMPTS, seconds)
+            process = self.start(words)
+            begun(process)
+            seconds.append(self.stops(process, number))
 
     def test_in_mid_step_the_run_ends_and_leaves_the_last_checkpoint(self):
         for number in (signal.SIGINT, signal.SIGTERM):
             with self.subTest(signal=number.name):
                 former = self.train(steps=2)
-                process = self.start(tiny(out=self.out, resume=True, **NEVER_ENDS))
-                self.in_mid_step(process)
-                self.stops(process, number)
+                self.stops_soon(tiny(out=self.out, resume=True, **NEVER_ENDS), number,
+                                self.in_mid_step)
                 self.assertEqual((self.out / MODEL).read_bytes(), former)
                 self.sampled(self.out)
 
     def test_in_a_step_of_heavy_arithmetic_the_run_ends(self):
-        process = self.start(tiny(out=self.out, **LARGE))
-        self.in_mid_step(process)
-        self.stops(process, signal.SIGINT)
+        self.stops_soon(tiny(out=self.out, **LARGE), signal.SIGINT, self.in_mid_step)
 
     def test_at_any_moment_there_is_a_whole_checkpoint(self):
         for number in (signal.SIGINT, signal.SIGKILL):
@@ -91,9 +98,9 @@ class StoppedRuns(program_kit.Case):
 
     def test_a_sample_can_be_stopped(self):
         self.train(steps=1)
-        process = self.start(command("sample", checkpoint=self.out, length=10**6))
-        self.wait_until(process, lambda: "hr0.compute" in threads(process))
-        self.stops(process, signal.SIGINT)
+        self.stops_soon(command("sample", checkpoint=self.out, length=10**6), signal.SIGINT,
+                        lambda process: self.wait_until(
+                            process, lambda: "hr0.compute" in threads(process)))
 
     def test_a_time_limit_ends_with_everything_written(self):
         self.done(tiny(out=self.out, steps=10**6, time_limit=0.2))
