@@ -105,5 +105,146 @@ HR_API HR_RESULT hr_status hr_broadcast(hr_group *g, void *buf, size_t bytes, in
                                         hr_stream *s);
 HR_API HR_RESULT hr_status hr_barrier(hr_group *g, hr_stream *s);
 
+/* ---- rank layout: which ranks stand together ------------------------------------------------
+ * Data alone, as Megatron's RankGenerator and initialize_model_parallel(): nothing communicates,
+ * and every rank computes the same lists to hand to hr_group_create().
+ *
+ * A world is a grid of axes. The order says which axis runs fastest: in "tp-cp-ep-dp-pp" ranks 0
+ * and 1 differ in tp first. The groups of "tp-dp" hold the ranks that differ in tp and dp alone:
+ *
+ *     hr_rank_layout l;
+ *     hr_rank_groups g;
+ *     HR_TRY(hr_rank_layout_init(&l, &(hr_rank_layout_opts){HR_INIT(hr_rank_layout_opts),
+ *                                    .tp = 2, .dp = 2, .pp = 2}));   // 8 ranks
+ *     HR_TRY(hr_rank_layout_groups(&l, "dp", &g));   // {0 2} {1 3} {4 6} {5 7}
+ *     hr_rank_groups_fini(&g);
+ */
+#define HR_RANK_AXIS_MAP(X)                                                            \
+    X(TP, "tp")               /* tensor */                                             \
+    X(PP, "pp")               /* pipeline */                                           \
+    X(DP, "dp")               /* data */                                               \
+    X(EP, "ep")               /* experts */                                            \
+    X(CP, "cp")               /* context */                                            \
+    X(GTP_REMAT, "gtp_remat") /* weights that are gathered anew when needed */
+
+typedef enum hr_rank_axis {
+#define X(name, text) HR_AXIS_##name,
+    HR_RANK_AXIS_MAP(X)
+#undef X
+        HR_RANK_AXES
+} hr_rank_axis;
+
+enum { HR_MAX_RANKS = 1 << 20 };                         /* of a layout */
+HR_API const char *hr_rank_axis_name(hr_rank_axis axis); /* "tp"; "?" if unknown */
+
+typedef struct hr_rank_layout_opts {
+    size_t size;
+    int tp, cp, ep, dp, pp, gtp_remat; /* how many ranks along each; 0: 1 */
+    int offset;                        /* added to every rank */
+    /* NULL: "tp-cp-ep-dp-pp". Capitals are fine; axes of one rank may be left out and come last. */
+    const char *order;
+} hr_rank_layout_opts;
+
+typedef struct hr_rank_layout {
+    hr_rank_axis axis[HR_RANK_AXES]; /* fastest first, each once */
+    int extent[HR_RANK_AXES];        /* of axis[i] */
+    int ranks, offset;
+} hr_rank_layout;
+
+/* Errors: ERR_INVALID "layout_size" (below 0, more than HR_MAX_RANKS ranks), "layout_ep_cp" (both
+ * larger than 1 in one layout: experts have a layout of their own), "layout_axis" (a word in the order
+ * that is no axis, or stands there twice), "layout_order" (an axis of more than one rank is missing). */
+HR_API HR_RESULT hr_status hr_rank_layout_init(hr_rank_layout *l,
+                                               const hr_rank_layout_opts *opts);
+
+/* Lists of one length: ranks[i * size] to ranks[i * size + size - 1] are the i-th. */
+typedef struct hr_rank_groups {
+    int n, size;
+    int *ranks;
+} hr_rank_groups;
+HR_API void hr_rank_groups_fini(hr_rank_groups *g);
+
+/* The groups that span the axes in `axes` ("dp", "tp-dp"; their order there means nothing).
+ * Errors: ERR_INVALID "layout_token", ERR_NOMEM. */
+HR_API HR_RESULT hr_status hr_rank_layout_groups(const hr_rank_layout *l,
+                                                 const char *axes, hr_rank_groups *out);
+/* The same without names: axis i has extent[i] ranks, fastest first, and is spanned if mask[i].
+ * There are `ranks` / (size of a group) groups; ranks beyond the last whole one are in none.
+ * Errors: ERR_INVALID "layout_size", ERR_NOMEM. */
+HR_API HR_RESULT hr_status hr_rank_groups_masked(int ranks, const int *extent,
+                                                 const bool *mask, int n_axes,
+                                                 hr_rank_groups *out);
+
+/* `order` with the axis gtp_remat put in behind the axis `after`; where that is missing behind tp,
+ * and in front where that is missing too. One that has it stays as it is. ERR_INVALID
+ * "layout_order": no room. */
+HR_API HR_RESULT hr_status hr_rank_order_inject(const char *order, const char *after,
+                                                char *out, size_t cap);
+
+/* Which of a pipeline group's ranks hold the word embedding: the first and the last; returns how
+ * many. The position embedding is the first one's. */
+HR_API int hr_embedding_ranks(const int *pp_ranks, int n, int out[2]);
+
+/* The whole set-up of a world: every group, in the order in which all ranks create them. */
+#define HR_WORLD_GROUP_MAP(X)                                                          \
+    X(GTP_REMAT, "GTP_WEIGHT_REMAT_GROUP")                                             \
+    X(DP_CP, "DATA_PARALLEL_GROUP_WITH_CP")                                            \
+    X(DP, "DATA_PARALLEL_GROUP")                                                       \
+    X(CP, "CONTEXT_PARALLEL_GROUP")                                                    \
+    X(TP_PP, "MODEL_PARALLEL_GROUP")                                                   \
+    X(TP, "TENSOR_MODEL_PARALLEL_GROUP")                                               \
+    X(PP, "PIPELINE_MODEL_PARALLEL_GROUP")                                             \
+    X(EMBEDDING, "EMBEDDING_GROUP")                                                    \
+    X(POSITION_EMBEDDING, "POSITION_EMBEDDING_GROUP")                                  \
+    X(TP_DP_CP, "TENSOR_AND_DATA_PARALLEL_GROUP_WITH_CP")                              \
+    X(TP_DP, "TENSOR_AND_DATA_PARALLEL_GROUP")                                         \
+    X(TP_CP, "TENSOR_AND_CONTEXT_PARALLEL_GROUP")                                      \
+    X(EXPERT_GTP_REMAT, "EXPERT_GTP_WEIGHT_REMAT_GROUP")                               \
+    X(EXPERT, "EXPERT_MODEL_PARALLEL_GROUP")                                           \
+    X(EXPERT_TP, "EXPERT_TENSOR_PARALLEL_GROUP")                                       \
+    X(EXPERT_TP_EP, "EXPERT_TENSOR_AND_MODEL_PARALLEL_GROUP")                          \
+    X(EXPERT_TP_EP_PP, "EXPERT_TENSOR_MODEL_PIPELINE_PARALLEL_GROUP")                  \
+    X(EXPERT_TP_EP_PP_GTP, "EXPERT_TENSOR_MODEL_PIPELINE_PARALLEL_GROUP_WITH_EGTP")    \
+    X(EXPERT_DP, "EXPERT_DATA_PARALLEL_GROUP")                                         \
+    X(OPTIMIZER, "INTRA_DISTRIBUTED_OPTIMIZER_INSTANCE_GROUP")
+
+typedef enum hr_world_group {
+#define X(name, text) HR_WORLD_##name,
+    HR_WORLD_GROUP_MAP(X)
+#undef X
+        HR_WORLD_GROUPS
+} hr_world_group;
+
+HR_API const char *hr_world_group_name(hr_world_group kind); /* "?" if unknown */
+
+typedef struct hr_world_layout_opts {
+    size_t size;
+    int ranks;      /* of the world; 0: 1 */
+    int tp, cp, pp; /* 0: 1; data parallel is what is left of the world */
+    int ep;         /* 0: 1; experts lie on the same ranks, over tp and dp */
+    int expert_tp;  /* 0: as tp */
+    int vp;         /* virtual stages a rank; 0: not interleaved */
+    const char *order;
+} hr_world_layout_opts;
+
+typedef struct hr_world_layout hr_world_layout;
+
+/* Errors: those of hr_rank_layout_init(); ERR_INVALID "world_size" (the world does not divide),
+ * "world_vp" (virtual stages without a pipeline), "world_pp_last" (pp does not come last in the order,
+ * and experts have another data parallel size), "world_pp_groups" (dense and expert layers would be
+ * piped through different ranks); ERR_NOMEM. */
+HR_API HR_RESULT hr_status hr_world_layout_create(const hr_world_layout_opts *opts,
+                                                  hr_world_layout **out);
+HR_API void hr_world_layout_destroy(hr_world_layout *w); /* NULL is fine */
+
+/* How many groups there are, and the i-th to be created; *ranks is borrowed. Past the end: HR_WORLD_GROUPS,
+ * no ranks. */
+HR_API int hr_world_layout_count(const hr_world_layout *w);
+HR_API hr_world_group hr_world_layout_at(const hr_world_layout *w, int i,
+                                         const int **ranks, int *n);
+/* The group of that kind that `rank` is in: its place in the order of creation; -1 for none. */
+HR_API int hr_world_layout_find(const hr_world_layout *w, hr_world_group kind,
+                                int rank);
+
 HR_END_C
 #endif

@@ -3,7 +3,8 @@
 add_executable(conform_megatron
   megatron/conform_main.c megatron/record.c megatron/compare.c megatron/case_node.c
   megatron/stub_layer.c megatron/case_layer.c megatron/case_chunk.c megatron/case_step.c
-  megatron/case_policy.c megatron/case_streams.c megatron/case_stage.c megatron/case_ranks.c)
+  megatron/case_policy.c megatron/case_streams.c megatron/case_stage.c megatron/case_ranks.c
+  megatron/case_grid.c)
 hr_room_closure(rooms plan)
 list(TRANSFORM rooms PREPEND hr_)
 target_link_libraries(conform_megatron PRIVATE ${rooms} PkgConfig::JANSSON m)

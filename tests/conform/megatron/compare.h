@@ -49,5 +49,7 @@ verdict run_policy_case(json_t *c, outcome *o);
 verdict run_streams_case(json_t *c, outcome *o);
 verdict run_stage_case(json_t *c, outcome *o);
 verdict run_ranks_case(json_t *c, outcome *o);
+verdict run_grid_case(json_t *c, outcome *o);
+verdict run_world_case(json_t *c, outcome *o);
 
 #endif

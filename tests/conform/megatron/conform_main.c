@@ -24,8 +24,8 @@ static const struct file {
     {"microbatch_counts.json", NULL},
     {"schedule_tables.json", NULL},
     {"p2p_order.json", NULL},
-    {"rank_grids.json", NULL},
-    {"group_creation.json", NULL},
+    {"rank_grids.json", run_grid_case},
+    {"group_creation.json", run_world_case},
     {"pipeline_1f1b.json", NULL},
     {"pipeline_interleaved.json", NULL},
 };
