@@ -153,7 +153,7 @@ static hr_status add_step(hr_world_layout *w, const struct step *s, const layout
     }
     hr_status st = HR_OK;
     for (int i = 0; i < g.n && st >= 0; i++) {
-        const int *ranks = g.ranks + i * g.size;
+        const int *ranks = g.ranks + (size_t)i * (size_t)g.size;
         st = add(w, s->kind, ranks, g.size);
         if (st < 0 || s->kind != HR_WORLD_PP)
             continue;
