@@ -108,5 +108,46 @@ HR_API HR_RESULT hr_status hr_tensor_read(hr_tensor *t, void *host, size_t bytes
 HR_API HR_RESULT hr_status hr_tensor_write(hr_tensor *t, const void *host,
                                            size_t bytes);
 
+/* ---- DLPack: the tensors of other libraries, without a copy -------------------------------
+ * The structs are those of DLPack's own header (its versions 0.x, and "versioned" since 1.0).
+ * Memory of the CPU only.
+ *
+ *     hr_tensor_from_dlpack(theirs, &x);  // x has their bytes; their deleter runs after x
+ *     hr_tensor_to_dlpack(y, &ours);      // whoever gets it calls ours->deleter(ours)
+ */
+struct DLManagedTensor;
+struct DLManagedTensorVersioned;
+
+/* Hand `t` out; strides are always given.
+ *
+ * Owner:   *out holds a claim of its own on the bytes until its deleter is called, once and
+ *          before the device of `t` closes.
+ * Order:   touches no stream: synchronise with the stream that writes `t` before the other
+ *          library reads; before it writes, with all that use `t`.
+ * Threads: the deleter may be called on any. Where the device is not current the claim is
+ *          put aside until its thread calls one of these functions or hr_dlpack_collect().
+ * Errors:  ERR_STATE "freed", ERR_UNSUPPORTED "device", ERR_NOMEM. */
+HR_API HR_RESULT hr_status hr_tensor_to_dlpack(hr_tensor *t,
+                                               struct DLManagedTensor **out);
+HR_API HR_RESULT hr_status
+hr_tensor_to_dlpack_versioned(hr_tensor *t, struct DLManagedTensorVersioned **out);
+
+/* Take `managed` in. Its home stream is the current one; its contents must be there. What the
+ * current device handed out comes back as the tensor it was.
+ *
+ * Owner:   `managed` is the tensor's, and its deleter runs on a stream's thread as that of
+ *          hr_storage_wrap() does; after an error it is the caller's as before.
+ * Errors:  ERR_INVALID "dtype", "shape" (more than HR_MAX_DIMS dimensions), "strides" (not dense
+ *          and row-major), "alignment" (to its elements), "no_memory"; ERR_UNSUPPORTED "device",
+ *          "version", "read_only"; ERR_STATE "no_device"; ERR_NOMEM. */
+HR_API HR_RESULT hr_status hr_tensor_from_dlpack(struct DLManagedTensor *managed,
+                                                 hr_tensor **out);
+HR_API HR_RESULT hr_status hr_tensor_from_dlpack_versioned(
+    struct DLManagedTensorVersioned *managed, hr_tensor **out);
+
+/* Release what deleters called on other threads have put aside for the current device; before
+ * hr_device_close(), where that can be. */
+HR_API void hr_dlpack_collect(void);
+
 HR_END_C
 #endif
