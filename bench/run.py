@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """`make bench`: runs every benchmark, prints one table, writes bench.json. Ratios of one run, medians of
-several; no pass or fail.
+several; no pass or fail. docs/benchmarks.md says what each figure means.
 
     run.py PROGRAM OUT.json [NAME...]     only the benchmarks whose names start so
 """
@@ -9,7 +9,10 @@ import os
 import sys
 import tempfile
 
+import launches
+import nodes
 import overlap
+import programs
 import tokens
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -25,7 +28,7 @@ def number(x):
 
 def table(rows):
     head = ("name", "value", "unit", "versus", "its value", "ratio")
-    lines = [head] + [(r["name"], number(r["value"]), r["unit"], r["versus"],
+    lines = [head] + [(r["name"], number(r["value"]), r["unit"], r["versus"] or "-",
                        number(r["versus_value"]), number(r["ratio"])) for r in rows]
     width = [max(len(line[i]) for line in lines) for i in range(len(head))]
     for line in lines:
@@ -34,11 +37,25 @@ def table(rows):
         print("  " + note)
 
 
+def absent_peers(built):
+    """What cannot be compared with, and how to get it."""
+    absent = [name for name, path in launches.peers(built).items() if not os.path.exists(path)]
+    if programs.python(HERE, "peer_node.py", "--version")[0] is None:
+        absent.append("pytorch")
+    if absent:
+        say(f"not here to compare with: {', '.join(absent)} (scripts/install_deps.sh bench, then make bench)")
+
+
 def main():
     program, out, wanted = os.path.abspath(sys.argv[1]), sys.argv[2], tuple(sys.argv[3:])
+    built = os.path.join(os.path.dirname(program), "bench")
     rows = []
+    say(f"load average before: {os.getloadavg()[0]:.2f} on {os.cpu_count()} cores")
+    absent_peers(built)
     with tempfile.TemporaryDirectory() as folder:
-        for name, run in (("overlap", lambda: overlap.measure(program, folder, say)),
+        for name, run in (("node", lambda: nodes.measure(built, HERE, say)),
+                          ("stream", lambda: launches.measure(built, folder, say)),
+                          ("overlap", lambda: overlap.measure(program, folder, say)),
                           ("train", lambda: tokens.measure(program, folder, HERE, say))):
             if not wanted or name.startswith(wanted):
                 rows += run()

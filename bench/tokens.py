@@ -6,8 +6,8 @@ import os
 import statistics
 import subprocess
 
-PYTHON = "/usr/bin/python3"  # Debian's, which finds Debian's PyTorch
-OPENMP = "/usr/lib/x86_64-linux-gnu/openblas-openmp"  # the variant that PyTorch is fastest with
+from programs import python, row
+
 SHAPE = {"layers": 4, "width": 128, "heads": 4, "experts": 8, "top-k": 2, "expert-width": 128,
          "dense-layers": 1, "dense-width": 384, "shared-width": 0, "seq": 64}
 ROUNDS, STEPS = 3, 40
@@ -28,12 +28,7 @@ def pytorch(here, folder, text):
     path = os.path.join(folder, "pytorch.json")
     with open(path, "w") as f:
         json.dump(options, f)
-    env = {**os.environ, "LD_LIBRARY_PATH": OPENMP}
-    done = subprocess.run([PYTHON, os.path.join(here, "peer_pytorch.py"), path, text], env=env,
-                          capture_output=True, text=True)
-    if done.returncode != 0:
-        return None, done.stderr.strip().splitlines()[-1]
-    return json.loads(done.stdout), None
+    return python(here, "peer_pytorch.py", path, text)
 
 
 def write_text(folder):
@@ -61,6 +56,5 @@ def measure(program, folder, here, say):
     value = statistics.median(mine)
     versus = statistics.median(theirs) if theirs else None
     note = "global batch 16 x 64 tokens, 2 cores; PyTorch takes the batch in one piece"
-    return [{"name": "train.tokens_per_s", "value": value, "unit": "tokens/s", "versus": "pytorch",
-             "versus_value": versus, "ratio": value / versus if versus else None,
-             "note": note if theirs else f"PyTorch skipped: {why}"}]
+    return [row("train.tokens_per_s", value, "tokens/s", "pytorch", versus, versus and value / versus,
+                note if theirs else f"PyTorch skipped: {why}")]

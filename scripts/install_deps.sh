@@ -1,18 +1,27 @@
 #!/bin/sh
-# install_deps.sh demo|test: installs what is missing from the distribution (Debian 12 or a
-# relative), and asks for no rights when nothing is. The demo needs no package of the tests.
+# install_deps.sh demo|test|bench: installs what is missing from the distribution (Debian 12 or
+# a relative), and asks for no rights when nothing is. The demo needs no package of the tests.
+# `bench` adds what the benchmarks compare with, as far as it can be had: a peer that cannot is
+# skipped with the reason, and `make bench` runs without it.
 set -eu
 
 demo_packages="gcc libc6-dev make cmake pkg-config libopenblas-pthread-dev libjansson-dev
     libcairo2-dev libhwloc-dev fonts-dejavu-core"
 test_packages="libcmocka-dev clang clang-format clang-tidy cppcheck libclang-rt-14-dev valgrind
     g++ python3 git"
+peer_packages="python3-torch libopenblas0-openmp libstarpu-dev pocl-opencl-icd ocl-icd-opencl-dev
+    opencl-headers"
 
+peers=""
 case "${1:-}" in
 demo) wanted=$demo_packages ;;
 test) wanted="$demo_packages $test_packages" ;;
+bench)
+    wanted="$demo_packages python3"
+    peers=$peer_packages
+    ;;
 *)
-    echo "usage: $0 demo|test" >&2
+    echo "usage: $0 demo|test|bench" >&2
     exit 2
     ;;
 esac
@@ -27,6 +36,12 @@ works() {
     libhwloc-dev) pkg-config --exists hwloc ;;
     libcmocka-dev) pkg-config --exists cmocka ;;
     fonts-dejavu-core | libclang-rt-14-dev) true ;; # nothing stops without them
+    libstarpu-dev) pkg-config --exists starpu-1.3 ;;
+    pocl-opencl-icd) test -e /etc/OpenCL/vendors/pocl.icd ;;
+    ocl-icd-opencl-dev) pkg-config --exists OpenCL ;;
+    opencl-headers) echo '#include <CL/cl.h>' | gcc -E - ;;
+    python3-torch) /usr/bin/python3 -c 'import torch' ;;
+    libopenblas0-openmp) true ;; # PyTorch is slower without
     *) command -v "$1" ;;
     esac >/dev/null 2>&1
 }
@@ -39,16 +54,27 @@ present() {
     fi
 }
 
-missing=""
-for package in $wanted; do
-    present "$package" || missing="$missing $package"
-done
-[ -n "$missing" ] || exit 0
+missing_of() {
+    for package in "$@"; do
+        present "$package" || printf ' %s' "$package"
+    done
+}
 
+# shellcheck disable=SC2086 # a list of words
+missing=$(missing_of $wanted)
+# shellcheck disable=SC2086
+missing_peers=$(missing_of $peers)
+[ -n "$missing$missing_peers" ] || exit 0
+
+# Without what is needed it ends; without a peer it does not.
 refuse() {
     echo "install_deps.sh: $1" >&2
-    echo "Please install these packages (names of Debian 12):$missing" >&2
-    exit 1
+    if [ -n "$missing" ]; then
+        echo "Please install these packages (names of Debian 12):$missing" >&2
+        exit 1
+    fi
+    echo "Benchmarks will run without these peers:$missing_peers" >&2
+    exit 0
 }
 
 command -v apt-get >/dev/null 2>&1 || refuse "there is no apt-get here."
@@ -61,10 +87,18 @@ else
     refuse "installing wants root, and there is no sudo."
 fi
 
-echo "Installing:$missing"
 apt() {
     $as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0 "$@"
 }
 apt update || refuse "apt-get update failed."
-# shellcheck disable=SC2086 # a list of words
-apt install -y --no-install-recommends $missing || refuse "apt-get install failed."
+if [ -n "$missing" ]; then
+    echo "Installing:$missing"
+    # shellcheck disable=SC2086
+    apt install -y --no-install-recommends $missing || refuse "apt-get install failed."
+fi
+# One by one: a peer that cannot be had takes no other with it.
+for package in $missing_peers; do
+    echo "Installing a peer: $package"
+    apt install -y --no-install-recommends "$package" ||
+        echo "install_deps.sh: $package is skipped: apt-get could not install it." >&2
+done
