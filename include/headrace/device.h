@@ -43,6 +43,7 @@ typedef struct hr_device_opts {
                            HEADRACE_LAUNCH_BLOCKING=1 */
     int poison; /* fill freed and fresh memory with NaN (0x7fc00000 words... 0xff bytes):
                            -1 never, 1 always, 0: in debug builds */
+    int check; /* the stream checker; also by HEADRACE_CHECK=streams in the environment */
 } hr_device_opts;
 
 /* Errors: ERR_UNSUPPORTED for a backend that is off, with the reason; ERR_INVALID for a name
@@ -147,8 +148,10 @@ typedef struct hr_operand {
 
 /* Enqueue `kernel(args)` on `s`. `args` are copied (at most HR_LAUNCH_ARGS bytes, 16-aligned
  * when read); `name` is a literal or interned. `operands` say which memory the work touches:
- * for the stream checker, which costs nothing when it is off; HEADRACE_CHECK=streams in the
- * environment at hr_device_open() turns it on, and what it finds fails the device (ERR_STATE).
+ * for the stream checker, which costs nothing when it is off (hr_device_opts.check). It finds
+ * what no event orders, uses after a free and frees that forget a stream; the first finding
+ * goes to the log and fails the device: ERR_STATE "unordered", "stale_event", "unordered_alloc",
+ * "use_after_free", "unguarded_free".
  * Blocks while the queue is full.
  * A kernel that returns an error fails the device with that thread's hr_last_error().
  * Errors: ERR_INVALID. */
@@ -190,6 +193,10 @@ HR_API void hr_mem_record_stream(void *ptr, hr_stream *s);
 /* Free after what is queued on `s` now (and on every recorded stream). NULL is fine. `s` NULL:
  * after what is queued on the stream of its alloc. */
 HR_API void hr_mem_free(void *ptr, hr_stream *s);
+
+/* What the stream checker calls these bytes; copied (31 characters). Gone with the block. Does
+ * nothing unless the current device is checked. */
+HR_API void hr_mem_set_name(const void *ptr, size_t bytes, const char *name);
 
 typedef struct hr_mem_stats {
     size_t live_bytes, live_blocks; /* allocated and not freed */

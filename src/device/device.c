@@ -82,7 +82,7 @@ hr_status hr_device_open(const char *backend, const hr_device_opts *opts,
     dev->blocking = o->launch_blocking || env_is_on("HEADRACE_LAUNCH_BLOCKING");
     hr__fail_init(&dev->fail);
     hr__pool_init(&dev->pool, dev, o->memory, wants_poison(o->poison));
-    if (wants_check())
+    if (o->check || wants_check())
         dev->check = hr__check_create();
     hr_status st = ops->device_init(dev);
     if (st < 0) {

@@ -59,6 +59,7 @@ struct hr_device {
     bool blocking;         /* each launch has run before hr_launch() returns */
     hr_timeline *timeline; /* issuing thread */
     uint64_t nodes;        /* issuing thread; numbers of hr_span_begin() */
+    uint64_t events_made;  /* issuing thread; numbers of events */
     hr__clock host;        /* issuing thread: what it has waited for */
     hr__fail fail;         /* any thread; its own lock */
     hr__pool pool;         /* issuing thread */
@@ -84,6 +85,7 @@ struct hr_stream {
 struct hr_event {
     hr_device *dev;
     hr_event *prev, *next; /* dev->events */
+    uint64_t serial;       /* no other event of the device has had it */
     bool recorded;
     hr__clock clock; /* all that comes before the record */
 };
@@ -112,6 +114,8 @@ hr_status hr__stream_attach(hr_stream *s);
 
 /* The mark under which the calling thread launches on `s`. */
 void hr__mark_fill(hr_stream *s, hr__launch *l);
+/* That mark; if none is open, the one that ended last, and false. */
+bool hr__mark_recent(const hr_stream *s, hr_mark *m);
 /* May the calling thread still launch into this node of `s`? */
 bool hr__mark_is_open(const hr_stream *s, uint64_t node);
 

@@ -13,6 +13,7 @@ hr_status hr__event_new(hr_device *dev, hr_event **out)
     if (e == NULL)
         return hr_fail(HR_ERR_NOMEM, NULL, "no memory for an event");
     e->dev = dev;
+    e->serial = ++dev->events_made;
     e->next = dev->events;
     if (e->next)
         e->next->prev = e;
@@ -57,6 +58,8 @@ hr_status hr_event_record(hr_event *e, hr_stream *s)
 {
     HR_TRY(check_pair(e, s, "hr_event_record"));
     HR_PROBE(.kind = HR_PROBE_RECORD, .a = e, .b = s);
+    if (s->dev->check)
+        hr__check_record(s->dev->check, e, s);
     e->recorded = true;
     e->clock = hr__stream_clock(s);
     s->dev->ops->event_record(e, s);
@@ -67,6 +70,8 @@ hr_status hr_event_wait(hr_event *e, hr_stream *s)
 {
     HR_TRY(check_pair(e, s, "hr_event_wait"));
     HR_PROBE(.kind = HR_PROBE_WAIT, .a = e, .b = s);
+    if (s->dev->check)
+        hr__check_wait(s->dev->check, e, s);
     if (!e->recorded)
         return HR_OK;
     hr__clock now = hr__stream_clock(s);

@@ -71,6 +71,20 @@ void hr__mark_fill(hr_stream *s, hr__launch *l)
     }
 }
 
+bool hr__mark_recent(const hr_stream *s, hr_mark *m)
+{
+    int n = kept_depth();
+    *m =
+        open_marks[n > 0 ? n - 1 : 0].mark; /* of the last to end, where none is open */
+    for (int i = n - 1; i >= 0; i--) {
+        if (open_marks[i].stream == s) {
+            *m = open_marks[i].mark;
+            break;
+        }
+    }
+    return n > 0;
+}
+
 bool hr__mark_is_open(const hr_stream *s, uint64_t node)
 {
     for (int i = kept_depth() - 1; i >= 0; i--)

@@ -64,6 +64,13 @@ void hr_mem_free(void *ptr, hr_stream *s)
         hr__pool_free(pool, b, s);
 }
 
+void hr_mem_set_name(const void *ptr, size_t bytes, const char *name)
+{
+    hr_device *dev = hr_device_current();
+    if (dev && dev->check && ptr && bytes && name)
+        hr__check_name(dev->check, ptr, bytes, name);
+}
+
 void hr_mem_get_stats(hr_device *dev, hr_mem_stats *out)
 {
     if (out)

@@ -168,6 +168,8 @@ hr_status hr__pool_alloc(hr__pool *p, hr_stream *s, size_t bytes, void **out)
     b->home = s->id;
     b->recorded = 0;
     count_live(&p->stats, bytes);
+    if (p->dev->check)
+        hr__check_alloc(p->dev->check, s, b);
     *out = b->ptr;
     return HR_OK;
 }
@@ -207,7 +209,7 @@ void hr__pool_free(hr__pool *p, hr__block *b, hr_stream *s)
         if (i == on || (b->recorded >> i & 1))
             join_queued(&b->uses, p->dev, i);
     if (p->dev->check)
-        hr__check_free(p->dev->check, p->dev, b);
+        hr__check_free(p->dev->check, p->dev, s, b);
     if (p->poison)
         poison_freed(p, b, p->dev->streams[on]);
     p->stats.live_blocks--;

@@ -1,32 +1,29 @@
 /* The stream checker finds, from the operands of launches and by the clocks alone:
  *
- *  - two accesses to the same bytes, one of them a write, that no event orders;
- *  - accesses to memory that was freed;
- *  - frees that forget a stream (hr_mem_record_stream).
+ *  - two accesses to the same bytes, one of them a write, that no event orders ("unordered");
+ *  - the same where an event was recorded again before it was waited for ("stale_event", see
+ *    check_events.h);
+ *  - use of a block on a stream that nothing orders after its allocation ("unordered_alloc");
+ *  - accesses to memory that was freed ("use_after_free");
+ *  - frees that forget a stream ("unguarded_free").
  *
- * What it finds depends on what was issued, not on what happened to run when. The first
- * finding fails the device and goes to the log. Off, it costs a launch one test of a pointer.
+ * What it finds depends on what was issued, not on what happened to run when: no two streams
+ * have to collide for it. The first finding fails the device and goes to the log. Off, it
+ * costs a launch, a record and a wait one test of a pointer each.
  *
- * It keeps the accesses that a later one could still conflict with: a write that comes after
- * others and covers them takes their place, a read that of its stream's earlier read.
+ * It never grows with the length of a run: blocks come from the pool, which is bounded, and
+ * uses that all streams are behind are forgotten (check_shades.h).
  */
 #include "device/stream_check.h"
 
 #include <stdlib.h>
 
+#include "device/check_words.h"
 #include "device/device_ops.h"
 
-typedef struct access {
-    const char *begin, *end;
-    hr_access kind;
-    int id; /* of the stream */
-    uint64_t position;
-    const char *launch, *stream; /* names; they outlive the stream */
-} access;
-
 struct hr__check {
-    access *seen;
-    size_t n, room;
+    hr__regions regions;
+    hr__check_events events;
 };
 
 hr__check *hr__check_create(void)
@@ -37,7 +34,7 @@ hr__check *hr__check_create(void)
 void hr__check_destroy(hr__check *c)
 {
     if (c)
-        free(c->seen);
+        hr__regions_fini(&c->regions);
     free(c);
 }
 
@@ -49,77 +46,74 @@ static void report(hr_device *dev)
     hr_device_fail(dev, HR_ERR_STATE);
 }
 
-static const char *verb(hr_access kind)
+/* The work that the calling thread issues on `s` now, at the position of the last launch. */
+static hr__use work_on(const hr_stream *s)
 {
-    return kind & HR_WRITE ? "writes" : "reads";
+    hr__use use = {.id = s->id, .position = s->issued, .stream = hr_intern(s->name)};
+    use.behind = !hr__mark_recent(s, &use.mark);
+    return use;
 }
 
-static bool overlap(const access *a, const access *b)
+void hr__check_describe(const hr_stream *s, char text[HR__WORK_TEXT])
 {
-    return a->begin < b->end && b->begin < a->end;
+    _Static_assert((int)HR__WORK_TEXT == (int)HR__USE_TEXT, "they hold the same");
+    hr__use use = work_on(s);
+    hr__words_use(&use, text);
 }
 
-static bool within(const access *a, const access *b)
+/* What all that is still to be issued is ordered after. */
+static hr__clock known_to_all(const hr_device *dev)
 {
-    return b->begin <= a->begin && a->end <= b->end;
-}
-
-static void drop(hr__check *c, size_t i)
-{
-    c->seen[i] = c->seen[--c->n];
-}
-
-static void keep(hr__check *c, const access *a)
-{
-    if (c->n == c->room) {
-        size_t room = c->room ? 2 * c->room : 256;
-        access *more = realloc(c->seen, room * sizeof *more);
-        if (more == NULL)
-            return; /* it may miss something, and invents nothing */
-        c->seen = more;
-        c->room = room;
+    hr__clock known;
+    for (int i = 0; i < HR_MAX_STREAMS; i++)
+        known.at[i] = UINT64_MAX;
+    for (int k = 0; k < HR_MAX_STREAMS; k++) {
+        if (dev->streams[k] == NULL)
+            continue;
+        hr__clock c = hr__stream_clock(dev->streams[k]);
+        for (int i = 0; i < HR_MAX_STREAMS; i++)
+            known.at[i] = known.at[i] < c.at[i] ? known.at[i] : c.at[i];
     }
-    c->seen[c->n++] = *a;
+    return known;
 }
 
-static bool is_freed(const hr_device *dev, const access *a)
+/* ---- launches ---- */
+static void check_piece(hr__check *c, hr_device *dev, const hr__region *r,
+                        const char *begin, const char *end, const hr__use *use,
+                        const hr__clock *now)
 {
-    const hr__block_index *ix = &dev->pool.index;
-    for (size_t i = 0; i < ix->room; i++) {
-        const hr__block *b = ix->at[i];
-        if (b && !b->live && a->begin < (char *)b->ptr + b->bytes &&
-            (char *)b->ptr < a->end)
-            return true;
+    const char *at = begin;
+    const hr__use *old;
+    if (r->freed) {
+        (void)hr__words_freed(dev->rank, r, begin, use);
+        report(dev);
+        return;
     }
-    return false;
-}
-
-static void check_access(hr__check *c, hr_device *dev, const access *a,
-                         const hr__clock *now)
-{
-    if (is_freed(dev, a)) {
-        hr_fail(HR_ERR_STATE, "use_after_free",
-                "rank %d: launch '%s' on stream '%s' %s %p, which was freed", dev->rank,
-                a->launch, a->stream, verb(a->kind), (const void *)a->begin);
+    old = hr__shades_conflict(&r->shades, begin, end, use->kind, use->id, now, &at);
+    if (old) {
+        (void)hr__words_unordered(dev->rank, r, at, use, old,
+                                  hr__events_stale(&c->events, use->id, old));
+        report(dev);
+    } else if (r->begin && r->born.id != use->id &&
+               now->at[r->born.id] < r->born.position) {
+        (void)hr__words_early(dev->rank, r, begin, use);
         report(dev);
     }
-    for (size_t i = c->n; i-- > 0;) {
-        const access *old = &c->seen[i];
-        if (!overlap(old, a))
-            continue;
-        bool ordered = old->position <= now->at[old->id];
-        if (!ordered && ((old->kind | a->kind) & HR_WRITE)) {
-            hr_fail(HR_ERR_STATE, "unordered",
-                    "rank %d: launch '%s' on stream '%s' %s %p, launch '%s' on stream "
-                    "'%s' %s it, and no event orders them",
-                    dev->rank, a->launch, a->stream, verb(a->kind),
-                    (const void *)a->begin, old->launch, old->stream, verb(old->kind));
-            report(dev);
+}
+
+static void use_operand(hr__check *c, hr_device *dev, const hr_operand *o,
+                        const hr__use *use, const hr__clock *now)
+{
+    const char *p = o->ptr, *end = p + o->bytes, *stop;
+    for (; p < end; p = stop) {
+        hr__region *r = hr__regions_find(&c->regions, p, end, &stop);
+        check_piece(c, dev, r, p, stop, use, now);
+        if (hr__shades_crowded(&r->shades)) {
+            hr__clock known = known_to_all(dev);
+            hr__shades_settle(&r->shades, &known);
         }
-        bool replaces =
-            a->kind & HR_WRITE ? ordered : old->kind == HR_READ && old->id == a->id;
-        if (replaces && within(old, a))
-            drop(c, i);
+        if (!r->freed)
+            hr__shades_add(&r->shades, p, stop, use);
     }
 }
 
@@ -127,40 +121,85 @@ void hr__check_launch(hr__check *c, hr_stream *s, const char *name,
                       const hr_operand *operands, int n)
 {
     hr__clock now = hr__stream_clock(s);
-    for (int i = 0; i < 2 * n; i++) {
-        /* All are checked before any is kept: a launch does not conflict with itself. */
-        const hr_operand *o = &operands[i % n];
-        access a = {.begin = o->ptr,
-                    .end = (const char *)o->ptr + o->bytes,
-                    .kind = o->access,
-                    .id = s->id,
-                    .position = s->issued + 1,
-                    .launch = name,
-                    .stream = hr_intern(s->name)};
-        if (o->ptr == NULL || o->bytes == 0)
+    hr__use use = work_on(s);
+    use.position++;
+    use.launch = name;
+    for (int i = 0; i < n; i++) {
+        if (operands[i].ptr == NULL || operands[i].bytes == 0)
             continue;
-        if (i < n)
-            check_access(c, s->dev, &a, &now);
-        else
-            keep(c, &a);
+        use.kind = operands[i].access;
+        use_operand(c, s->dev, &operands[i], &use, &now);
     }
 }
 
-void hr__check_free(hr__check *c, hr_device *dev, const hr__block *b)
+/* ---- memory ---- */
+void hr__check_alloc(hr__check *c, const hr_stream *s, const hr__block *b)
 {
-    access all = {.begin = b->ptr, .end = (char *)b->ptr + b->bytes};
-    for (size_t i = c->n; i-- > 0;) {
-        const access *old = &c->seen[i];
-        if (!overlap(old, &all))
-            continue;
-        if (old->position > b->uses.at[old->id] &&
-            old->position > dev->host.at[old->id]) {
-            hr_fail(HR_ERR_STATE, "unguarded_free",
-                    "rank %d: %p is freed while launch '%s' on stream '%s' %s it: no "
-                    "event orders them, and that stream was not recorded",
-                    dev->rank, b->ptr, old->launch, old->stream, verb(old->kind));
-            report(dev);
-        }
-        drop(c, i);
+    const char *begin = b->ptr;
+    hr__region *r = hr__regions_make(&c->regions, begin, begin + b->bytes);
+    if (r == NULL)
+        return;
+    r->freed = false;
+    r->born = work_on(s);
+    hr__label_clear(r, r->begin, r->end);
+}
+
+static hr__use freeing(const hr_device *dev, const hr_stream *s, const hr__block *b)
+{
+    static const char gone[] = "a stream that is gone";
+    if (s == NULL)
+        s = dev->streams[b->home];
+    return s ? work_on(s) : (hr__use){.id = b->home, .stream = gone};
+}
+
+void hr__check_free(hr__check *c, hr_device *dev, const hr_stream *s,
+                    const hr__block *b)
+{
+    const char *begin = b->ptr, *at = begin;
+    hr__region *r = hr__regions_make(&c->regions, begin, begin + b->bytes);
+    if (r == NULL)
+        return;
+    hr__clock before = b->uses;
+    hr__clock_join(&before, &dev->host);
+    r->died = freeing(dev, s, b);
+    const hr__use *old =
+        hr__shades_conflict(&r->shades, r->begin, r->end, HR_WRITE, -1, &before, &at);
+    if (old) {
+        (void)hr__words_unguarded(dev->rank, r, at, old);
+        report(dev);
     }
+    hr__shades_clear(&r->shades, r->begin, r->end);
+    r->freed = true;
+}
+
+void hr__check_forget(hr__check *c, const void *ptr, size_t bytes)
+{
+    const char *p = ptr, *end = p + bytes, *stop;
+    for (; p < end; p = stop) {
+        hr__region *r = hr__regions_find(&c->regions, p, end, &stop);
+        if (r->begin)
+            continue; /* a block of our own: its free tells */
+        hr__shades_clear(&r->shades, p, stop);
+        hr__label_clear(r, p, stop);
+    }
+}
+
+void hr__check_name(hr__check *c, const void *ptr, size_t bytes, const char *name)
+{
+    const char *begin = ptr, *stop;
+    hr__region *r = hr__regions_find(&c->regions, begin, begin + bytes, &stop);
+    hr__label_put(r, begin, stop, name);
+}
+
+/* ---- events ---- */
+void hr__check_record(hr__check *c, const hr_event *e, const hr_stream *s)
+{
+    hr__use again = work_on(s);
+    if (e->recorded)
+        hr__events_lose(&c->events, e->serial, &e->clock, &again);
+}
+
+void hr__check_wait(hr__check *c, const hr_event *e, const hr_stream *s)
+{
+    hr__events_wait(&c->events, e->serial, s->id);
 }
