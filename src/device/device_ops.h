@@ -67,6 +67,7 @@ struct hr_device {
     hr_event *events;      /* issuing thread: all that live */
     hr_stream
         *streams[HR_MAX_STREAMS]; /* issuing thread; by id, 0 is the default one */
+    hr_stream *comm; /* issuing thread; one of those, see comm_slot.h; NULL: none */
 
     /* Launches issued by all past streams of an id: a new one counts on from there, so that
      * a position of a dead stream always lies behind `host`. */

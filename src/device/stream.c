@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/try.h"
+#include "device/comm_slot.h"
 #include "device/device_ops.h"
 #include "trace/probe.h"
 
@@ -90,6 +91,8 @@ void hr_stream_destroy(hr_stream *s)
     dev->ops->stream_fini(s);
     dev->retired[s->id] = s->issued;
     dev->streams[s->id] = NULL;
+    if (dev->comm == s)
+        dev->comm = NULL;
     hr__current_forget_stream(s);
     free(s);
 }
@@ -123,4 +126,14 @@ hr_status hr_stream_query(hr_stream *s)
         return hr_fail(HR_ERR_INVALID, "no_stream", "hr_stream_query: no stream");
     /* The host clock does not learn from a look: what it says must not depend on speed. */
     return s->dev->ops->stream_idle(s) ? hr_device_status(s->dev) : HR_PENDING;
+}
+
+hr_stream *hr__device_comm_stream(const hr_device *dev)
+{
+    return dev->comm;
+}
+
+void hr__device_set_comm_stream(hr_device *dev, hr_stream *s)
+{
+    dev->comm = s;
 }

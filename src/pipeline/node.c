@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/try.h"
-#include "tensor/tensor_impl.h" /* hr__tensor_unclaim */
+#include "tensor/claim.h"
 
 void hr__node_init(hr_node *node, const hr_schedule_node_opts *opts,
                    const hr__node_names *names)
@@ -155,7 +155,7 @@ hr_status hr_node_get_grad(hr_node *node, hr_tensor **grads, int *n)
 {
     *n = 0;
     if (!node->has_inputs)
-        return hr_fail(HR_ERR_STATE, node->spent ? "spent" : "no_inputs",
+        return hr_fail(HR_ERR_STATE, "no_inputs",
                        "node '%s': %s, so there are no gradients", node->names.name,
                        node->spent ? "its backward has run" : "no inputs are stored");
     for (int i = 0; i < node->n_in; i++)

@@ -8,7 +8,7 @@
  * exit, pop and record also happen after a failure. */
 #include "base/try.h"
 #include "pipeline/node.h"
-#include "tensor/tensor_impl.h" /* hr__tensor_unclaim */
+#include "tensor/claim.h"
 #include "trace/probe.h"
 
 typedef struct scope {
@@ -94,6 +94,22 @@ hr_status hr__node_callback_failed(const hr_node *node, const char *what, hr_sta
     return hr_fail(HR_ERR_CALLBACK, "callback",
                    "node '%s' %s: the function failed with %s and no word",
                    node->names.name, what, hr_status_name(st));
+}
+
+/* A hook runs where the caller stands: on the current stream, in no range of the node. */
+static hr_status call_hook(hr_node *node, hr_status (*hook)(void *ctx),
+                           const char *what)
+{
+    if (hook == NULL)
+        return HR_OK;
+    hr_error_clear();
+    hr_status st = hook(node->opts.ctx);
+    return st < 0 ? hr__node_callback_failed(node, what, st) : HR_OK;
+}
+
+static bool has_wgrads(const hr_node *node)
+{
+    return node->opts.n_wgrads > 0 || node->opts.wgrad_queue != NULL;
 }
 
 /* ---- forward ---------------------------------------------------------------------------- */
@@ -219,6 +235,21 @@ static hr_status check_given(const hr_node *node, hr_tensor *const *t, int n,
     return HR_OK;
 }
 
+/* A spent node's outputs stand as one that is nothing: so the count of gradients is judged, as the
+ * original does, before the node's state is. */
+static hr_status check_spent(const hr_node *node, int n_grads)
+{
+    if (!node->spent)
+        return HR_OK;
+    if (n_grads != 1)
+        return hr_fail(HR_ERR_STATE, "grad_count",
+                       "node '%s' backward: its backward has run, so it has no output, "
+                       "but %d output gradients",
+                       node->names.name, n_grads);
+    return hr_fail(HR_ERR_STATE, "spent", "node '%s' backward: its backward has run",
+                   node->names.name);
+}
+
 static hr_status check_noop(int n, const char *what)
 {
     if (n < 1 || n > HR_NODE_MAX)
@@ -247,9 +278,11 @@ hr_status hr_node_forward(hr_node *node, hr_tensor *const *in, int n,
         return hr_fail(HR_ERR_STATE, "spent", "node '%s' forward: its backward has run",
                        node->names.name);
     forward_args a = {node, in, n};
+    HR_TRY(call_hook(node, node->opts.pre_forward, "pre-forward hook"));
     HR_TRY(acquire(node, node->names.forward, HR_DIR_FORWARD, forward_body, &a));
     if (node->opts.free_input)
         HR_TRY(free_inputs(node, in));
+    HR_TRY(call_hook(node, node->opts.post_forward, "post-forward hook"));
     *out = node->out;
     *n_out = node->n_out;
     return HR_OK;
@@ -306,11 +339,13 @@ static hr_status mark_used(const hr_node *node, const backward_args *a)
     return HR_OK;
 }
 
-static void hand_on(hr_tensor *const *from, int n, hr_tensor **to, int *n_to)
+/* The end of a node: its inputs' gradients become the caller's. */
+static void take_grads(hr_node *node, hr_tensor **grads, int *n)
 {
-    for (int i = 0; i < n; i++)
-        to[i] = hr_tensor_retain(from[i]);
-    *n_to = n;
+    for (int i = 0; i < node->n_in; i++)
+        grads[i] = hr_tensor_retain(hr_tensor_grad(node->in[i]));
+    *n = node->n_in;
+    hr__node_release_state(node);
 }
 
 hr_status hr_node_backward(hr_node *node, hr_tensor *const *grads, int n,
@@ -320,21 +355,23 @@ hr_status hr_node_backward(hr_node *node, hr_tensor *const *grads, int n,
     HR_TRY(check_given(node, grads, n, "backward"));
     if (node->noop) {
         HR_TRY(check_noop(n, "backward"));
-        hand_on(grads, n, in_grads, n_in);
+        for (int i = 0; i < n; i++)
+            in_grads[i] = hr_tensor_retain(grads[i]);
+        *n_in = n;
         return HR_OK;
     }
-    if (node->spent)
-        return hr_fail(HR_ERR_STATE, "spent",
-                       "node '%s' backward: its backward has run", node->names.name);
+    HR_TRY(check_spent(node, n));
+    HR_TRY(call_hook(node, node->opts.pre_backward, "pre-backward hook"));
     backward_args a = {.node = node, .grads = grads, .n = n};
     HR_TRY(acquire(node, node->names.backward, HR_DIR_BACKWARD, backward_body, &a));
     HR_TRY(mark_used(node, &a));
-    hr_tensor *own[HR_NODE_MAX];
-    int n_own;
-    HR_TRY(hr_node_get_grad(node, own, &n_own));
-    hand_on(own, n_own, in_grads, n_in);
-    hr__node_release_state(node);
-    return HR_OK;
+    take_grads(node, in_grads, n_in);
+    if (has_wgrads(node)) /* the hook comes after those */
+        return HR_OK;
+    hr_status st = call_hook(node, node->opts.post_backward, "post-backward hook");
+    while (st < 0 && *n_in > 0)
+        hr_tensor_release(in_grads[--*n_in]);
+    return st;
 }
 
 /* ---- delayed weight gradients ------------------------------------------------------------- */
@@ -368,7 +405,7 @@ hr_status hr_node_backward_dw(hr_node *node)
 {
     scope sc;
     HR_TRY(check_given(node, NULL, 0, "weight gradient"));
-    if (node->noop || (node->opts.n_wgrads == 0 && node->opts.wgrad_queue == NULL))
+    if (node->noop || !has_wgrads(node))
         return HR_OK;
     if (node->wgrad_run)
         return hr_fail(HR_ERR_STATE, "wgrad_already_run",
@@ -388,5 +425,6 @@ hr_status hr_node_backward_dw(hr_node *node)
     if (st < 0)
         return st;
     node->wgrad_run = true;
-    return wgrad_done(node);
+    HR_TRY(wgrad_done(node));
+    return call_hook(node, node->opts.post_backward, "post-backward hook");
 }

@@ -4,7 +4,7 @@
  * (a rank's thread has ended); everything else belongs to the issuing thread. */
 #ifndef HR_TENSOR_IMPL_H
 #define HR_TENSOR_IMPL_H
-#include "headrace/tensor.h"
+#include "tensor/claim.h"
 #include <stdatomic.h>
 
 struct hr__stream_set {
@@ -67,9 +67,6 @@ void hr__storage_unclaim(hr_storage *st, hr_stream *s); /* NULL: at home's posit
 /* Same storage with a claim if there is one to be had; no base, no graph. */
 hr_status hr__tensor_share(hr_tensor *t, size_t offset, int ndim, const int64_t *shape,
                            hr_tensor **out);
-/* hr_tensor_drop() that the probe does not see. */
-void hr__tensor_unclaim(hr_tensor *t, hr_stream *s);
-
 /* "[2, 3]" */
 enum { HR__SHAPE_TEXT = 96 };
 const char *hr__shape_text(const hr_tensor *t, char buf[HR__SHAPE_TEXT]);

@@ -375,38 +375,40 @@ static json_t *state_of(stand_in *s)
     return a;
 }
 
-/* A misuse that we refuse before anything is done: the reason is compared, not the trace. On a
- * spent node we say so before we count gradients; and the inputs that the original stores in a
- * node before it finds it spent are not there to be asked for. */
-static bool refused_early(stand_in *s, const char *why)
+/* A misuse that we refuse before anything is done: the reason is compared like any other, the trace is
+ * not, and from then on neither is the stored state: the original stores inputs in a node before it
+ * finds it spent. */
+static bool refused_early(const stand_in *s, const char *why)
 {
     static const char *const early[] = {"spent", "no_argument", "output_not_tensor"};
-    const char *got = hr_last_reason();
-    bool spent = strcmp(got, "spent") == 0;
-    if (spent && (why == NULL || strcmp(why, "no_inputs") == 0))
-        return why != NULL || s->misused;
-    if (why == NULL)
+    if (why == NULL || strcmp(hr_last_reason(), why) != 0)
         return false;
-    if (spent && strcmp(why, "grad_count") == 0)
-        return true;
     for (size_t i = 0; i < sizeof early / sizeof early[0]; i++)
-        if (strcmp(why, early[i]) == 0 && strcmp(got, why) == 0)
+        if (strcmp(why, early[i]) == 0)
             return true;
-    return false;
+    return hr_node_spent(s->node) && strcmp(why, "grad_count") == 0;
+}
+
+/* Such stored inputs are not there to be asked for. */
+static bool asks_for_misused(const stand_in *s, const char *what)
+{
+    return s->misused && strcmp(what, "get_grad") == 0 &&
+           strcmp(hr_last_reason(), "no_inputs") == 0;
 }
 
 static verdict check_step(node_case *c, json_t *step, json_t *expect, hr_status st,
                           json_t *ret, outcome *o)
 {
     static const char *const skip[] = {"op_bwd", "accum", NULL};
+    const char *what = json_string_value(json_array_get(step, 0));
     const char *why = json_string_value(json_object_get(expect, "why"));
     char where[64];
     stand_in *s = find_node(c, json_string_value(json_array_get(step, 1)));
     json_t *trace = rec_stop(&c->r);
     rec_settle(&c->r);
-    snprintf(where, sizeof where, "%s %s", json_string_value(json_array_get(step, 0)),
+    snprintf(where, sizeof where, "%s %s", what,
              json_string_value(json_array_get(step, 1)));
-    if (st < 0 && refused_early(s, why)) {
+    if (st < 0 && (refused_early(s, why) || asks_for_misused(s, what))) {
         s->misused = true;
         json_decref(trace);
         json_decref(ret);
@@ -451,19 +453,21 @@ static bool mentions_value(json_t *v)
     return false;
 }
 
+static const char PLAIN_VALUES[] = "plain Python values as inputs or outputs";
+
 static const char *left_out(json_t *c)
 {
     const char *key;
     json_t *node;
     if (mentions_value(json_object_get(c, "nodes")) ||
         mentions_value(json_object_get(c, "steps")))
-        return "plain Python values as inputs or outputs";
+        return PLAIN_VALUES;
     json_object_foreach(json_object_get(c, "nodes"), key, node)
     {
         const char *ret =
             json_string_value(json_object_get(json_object_get(node, "fwd"), "ret"));
         if (ret && (strcmp(ret, "none") == 0 || strcmp(ret, "list") == 0))
-            return "a Python list, or no value at all, as output";
+            return PLAIN_VALUES; /* a list or None is no tensor and no tuple */
     }
     return NULL;
 }

@@ -52,6 +52,20 @@ static void goes_with_its_device(void **state)
     }
 }
 
+static void stream_that_goes_takes_the_choice_along(void **state)
+{
+    hr_device *dev = open_device();
+    hr_stream *mine;
+    hr_stream_opts opts = {HR_INIT(hr_stream_opts)};
+    assert_int_equal(hr_stream_create(dev, &opts, &mine), HR_OK);
+    assert_int_equal(hr_set_streams(mine, false), HR_OK);
+    hr_stream_destroy(mine);
+    assert_null(hr_get_comm_stream());
+    assert_int_equal(hr_set_streams(NULL, false), HR_OK);
+    assert_non_null(hr_get_comm_stream());
+    hr_device_close(dev);
+}
+
 static void each_device_has_its_own(void **state)
 {
     hr_device *a = open_device(), *b = open_device();
@@ -95,6 +109,7 @@ int main(void)
         cmocka_unit_test(no_device_means_no_streams),
         cmocka_unit_test(first_choice_wins),
         cmocka_unit_test(goes_with_its_device),
+        cmocka_unit_test(stream_that_goes_takes_the_choice_along),
         cmocka_unit_test(each_device_has_its_own),
         cmocka_unit_test(survives_a_failure_and_a_reset),
         cmocka_unit_test(compute_stream_is_the_current_one),

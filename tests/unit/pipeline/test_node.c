@@ -215,7 +215,10 @@ static void spent_node_refuses_and_says_so(void **state)
     assert_string_equal(hr_last_reason(), "spent");
     assert_int_equal(hr_node_backward(node, &g, 1, dx, &n), HR_ERR_STATE);
     assert_string_equal(hr_last_reason(), "spent");
+    assert_int_equal(hr_node_backward(node, &g, 0, dx, &n), HR_ERR_STATE);
+    assert_string_equal(hr_last_reason(), "grad_count");
     assert_int_equal(hr_node_get_grad(node, dx, &n), HR_ERR_STATE);
+    assert_string_equal(hr_last_reason(), "no_inputs");
     assert_int_equal(hr_node_get_output(node, &y, &n), HR_OK);
     assert_null(y);
     assert_int_equal(hr_node_release(node), HR_ERR_STATE);
