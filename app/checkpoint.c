@@ -14,22 +14,32 @@
 #define FORMAT    "headrace-1"
 
 /* The fields of a shape, with the options that set them. */
+#define NUMBER(name, member, least)                                                    \
+    {                                                                                  \
+        name, offsetof(model_shape, member), least, 1 << 24, false                     \
+    }
+#define OFF_ON(name, member, later)                                                    \
+    {                                                                                  \
+        name, offsetof(model_shape, member), 0, 1, later                               \
+    }
 static const struct field {
     const char *name;
     size_t offset;
-    int least;
+    int least, most;
+    bool later; /* files from before it do not say it, and mean 0 */
 } fields[] = {
-    {"layers", offsetof(model_shape, layers), 1},
-    {"width", offsetof(model_shape, width), 1},
-    {"heads", offsetof(model_shape, heads), 1},
-    {"experts", offsetof(model_shape, experts), 1},
-    {"top-k", offsetof(model_shape, top_k), 1},
-    {"expert-width", offsetof(model_shape, expert_width), 1},
-    {"dense-layers", offsetof(model_shape, dense_layers), 0},
-    {"dense-width", offsetof(model_shape, dense_width), 1},
-    {"shared-width", offsetof(model_shape, shared_width), 0},
-    {"seq", offsetof(model_shape, seq), 1},
-    {"tie-embeddings", offsetof(model_shape, tie_embeddings), 0},
+    NUMBER("layers", layers, 1),
+    NUMBER("width", width, 1),
+    NUMBER("heads", heads, 1),
+    NUMBER("experts", experts, 1),
+    NUMBER("top-k", top_k, 1),
+    NUMBER("expert-width", expert_width, 1),
+    NUMBER("dense-layers", dense_layers, 0),
+    NUMBER("dense-width", dense_width, 1),
+    NUMBER("shared-width", shared_width, 0),
+    NUMBER("seq", seq, 1),
+    OFF_ON("tie-embeddings", tie_embeddings, false),
+    OFF_ON("mtp", mtp, true),
 };
 enum { FIELDS = sizeof fields / sizeof fields[0], PATH_ROOM = OPTION_PATH + 64 };
 
@@ -179,9 +189,11 @@ static hr_status read_info(const safetensors *f, const char *path,
             "'" FORMAT "' with a checksum",
             path, format ? format : "not named");
     for (int i = 0; i < FIELDS; i++) {
+        const struct field *q = &fields[i];
         int64_t v = 0;
-        APP_TRY(read_number(f, path, fields[i].name, fields[i].least, 1 << 24, &v));
-        *(int *)((char *)&info->model + fields[i].offset) = (int)v;
+        if (!q->later || hr_app_safetensors_meta(f, q->name))
+            APP_TRY(read_number(f, path, q->name, q->least, q->most, &v));
+        *(int *)((char *)&info->model + q->offset) = (int)v;
     }
     APP_TRY(read_number(f, path, "step", 0, INT64_MAX, &info->step));
     return read_number(f, path, "seed", 0, INT64_MAX, &info->seed);
@@ -215,13 +227,25 @@ hr_status hr_app_checkpoint_open(const char *path, checkpoint_info *info,
     return st;
 }
 
+/* As one would type it. */
+static const char *value_text(int i, const model_shape *m, char text[16])
+{
+    int v = field_of(m, i);
+    if (fields[i].most == 1)
+        return v ? "on" : "off";
+    snprintf(text, 16, "%d", v);
+    return text;
+}
+
 hr_status hr_app_checkpoint_check(const char *path, const model_shape *have,
                                   const model_shape *want)
 {
+    char has[16], runs[16];
     for (int i = 0; i < FIELDS; i++)
         if (field_of(have, i) != field_of(want, i))
             return hr_fail(HR_ERR_MISMATCH, "checkpoint_shape",
-                           "the checkpoint of '%s' has --%s %d, but this run %d", path,
-                           fields[i].name, field_of(have, i), field_of(want, i));
+                           "the checkpoint of '%s' has --%s %s, but this run %s", path,
+                           fields[i].name, value_text(i, have, has),
+                           value_text(i, want, runs));
     return HR_OK;
 }

@@ -14,9 +14,9 @@ static void put_summary(const train_options *o, const data_set *d)
         printf("%-12s%zu bytes of %d file%s\n", names[part], bytes,
                hr_app_data_files(d, part), hr_app_data_files(d, part) == 1 ? "" : "s");
     }
-    printf("%-12s%d layers (%d dense), width %d, %d heads, %d experts, top-%d\n",
+    printf("%-12s%d layers (%d dense), width %d, %d heads, %d experts, top-%d%s\n",
            "model", m->layers, m->dense_layers, m->width, m->heads, m->experts,
-           m->top_k);
+           m->top_k, m->mtp ? ", multi-token prediction" : "");
     printf("%-12s%d, %d experts each\n", "ranks", o->ep, m->experts / o->ep);
     printf(
         "%-12s%lld, %d microbatches of %d x %d bytes on each rank: %lld bytes each\n",

@@ -11,19 +11,33 @@ typedef struct layer_index {
 
 typedef struct model_index {
     int embedding, head, final_norm;
+    int mtp_embedding_norm, mtp_hidden_norm, eh_embedding, eh_hidden, mtp_final_norm;
 } model_index;
 
 /* A matrix [out,in] whose products keep the size of what goes in. */
 static int add_matrix(hr_app_params *p, int64_t out, int64_t in, double gain,
-                      const char *fmt, int layer)
+                      const char *owner, const char *name)
 {
     float std = (float)(gain / sqrt((double)in));
-    return hr_app_params_add(p, DECAYED, 0, std, 2, (int64_t[]){out, in}, fmt, layer);
+    return hr_app_params_add(p, DECAYED, 0, std, 2, (int64_t[]){out, in}, "%s%s", owner,
+                             name);
 }
 
-static int add_gain(hr_app_params *p, int64_t n, const char *fmt, int layer)
+static int add_gain(hr_app_params *p, int64_t n, const char *owner, const char *name)
 {
-    return hr_app_params_add(p, PLAIN, 0, 0, 1, &n, fmt, layer);
+    return hr_app_params_add(p, PLAIN, 0, 0, 1, &n, "%s%s", owner, name);
+}
+
+/* The layer of multi-token prediction, which comes after the others, is as the last of them. */
+static bool is_moe(const model_shape *s, int i)
+{
+    return (i < s->layers ? i : s->layers - 1) >= s->dense_layers;
+}
+
+/* With that of multi-token prediction. */
+static int all_layers(const model_shape *s)
+{
+    return s->layers + (s->mtp ? 1 : 0);
 }
 
 /* SwiGLU layers write [a | b] from `in`, and read their product with `out`. */
@@ -35,27 +49,42 @@ static void add_layer(hr_app_model *m, int i, int rank, int local, layer_index *
     double calm =
         1 / sqrt(2.0 * s->layers); /* writers of the residual stream start small */
     *at = (layer_index){-1, -1, -1, -1, -1, -1, -1, -1, -1};
-    at->norm1 = add_gain(p, c, "layers.%d.norm1", i);
-    at->qkv = add_matrix(p, 3 * c, c, 1, "layers.%d.qkv", i);
-    at->proj = add_matrix(p, c, c, calm, "layers.%d.proj", i);
-    at->norm2 = add_gain(p, c, "layers.%d.norm2", i);
-    bool moe = i >= s->dense_layers;
+    char owner[24] = "mtp.";
+    if (i < s->layers)
+        snprintf(owner, sizeof owner, "layers.%d.", i);
+    at->norm1 = add_gain(p, c, owner, "norm1");
+    at->qkv = add_matrix(p, 3 * c, c, 1, owner, "qkv");
+    at->proj = add_matrix(p, c, c, calm, owner, "proj");
+    at->norm2 = add_gain(p, c, owner, "norm2");
+    bool moe = is_moe(s, i);
     int64_t f = moe ? s->shared_width : s->dense_width;
     if (f > 0) {
-        at->mlp_in = add_matrix(p, 2 * f, c, 1,
-                                moe ? "layers.%d.shared_in" : "layers.%d.mlp_in", i);
-        at->mlp_out = add_matrix(p, c, f, calm,
-                                 moe ? "layers.%d.shared_out" : "layers.%d.mlp_out", i);
+        at->mlp_in = add_matrix(p, 2 * f, c, 1, owner, moe ? "shared_in" : "mlp_in");
+        at->mlp_out = add_matrix(p, c, f, calm, owner, moe ? "shared_out" : "mlp_out");
     }
     if (!moe)
         return;
-    at->router = add_matrix(p, s->experts, c, 1, "layers.%d.router", i);
+    at->router = add_matrix(p, s->experts, c, 1, owner, "router");
     at->expert_in =
         hr_app_params_add(p, EXPERT, rank, (float)(1 / sqrt((double)c)), 3,
-                          (int64_t[]){local, 2 * d, c}, "layers.%d.expert_in", i);
+                          (int64_t[]){local, 2 * d, c}, "%sexpert_in", owner);
     at->expert_out =
         hr_app_params_add(p, EXPERT, rank, (float)(calm / sqrt((double)d)), 3,
-                          (int64_t[]){local, c, d}, "layers.%d.expert_out", i);
+                          (int64_t[]){local, c, d}, "%sexpert_out", owner);
+}
+
+static void add_mtp(hr_app_model *m, int rank, int local, layer_index *at,
+                    model_index *top)
+{
+    hr_app_params *p = &m->params;
+    int64_t c = m->shape.width;
+    double half = sqrt(0.5); /* the gain of one matrix over both */
+    top->mtp_embedding_norm = add_gain(p, c, "mtp.", "embedding_norm");
+    top->mtp_hidden_norm = add_gain(p, c, "mtp.", "hidden_norm");
+    top->eh_embedding = add_matrix(p, c, c, half, "mtp.", "eh_embedding");
+    top->eh_hidden = add_matrix(p, c, c, half, "mtp.", "eh_hidden");
+    add_layer(m, m->shape.layers, rank, local, at);
+    top->mtp_final_norm = add_gain(p, c, "mtp.", "final_norm");
 }
 
 static hr_tensor *leaf(const hr_app_model *m, int index)
@@ -69,7 +98,7 @@ static void place_layer(hr_app_model *m, int i, const layer_index *at, float aux
     b->dispatcher = m->dispatcher;
     b->math = (hr_app_layer){.shape = &m->shape,
                              .index = i,
-                             .moe = i >= m->shape.dense_layers,
+                             .moe = is_moe(&m->shape, i),
                              .norm1 = leaf(m, at->norm1),
                              .qkv = leaf(m, at->qkv),
                              .proj = leaf(m, at->proj),
@@ -93,10 +122,24 @@ static void declare(hr_app_model *m, int rank, int local, layer_index *at,
         hr_app_params_add(&m->params, PLAIN, 0, std, 2, table, "embedding");
     for (int i = 0; i < s->layers; i++)
         add_layer(m, i, rank, local, &at[i]);
-    top->final_norm = add_gain(&m->params, s->width, "final_norm", 0);
+    top->final_norm = add_gain(&m->params, s->width, "", "final_norm");
     top->head = s->tie_embeddings
                     ? top->embedding
-                    : add_matrix(&m->params, APP_VOCAB, s->width, 0.5, "head", 0);
+                    : add_matrix(&m->params, APP_VOCAB, s->width, 0.5, "", "head");
+    if (s->mtp)
+        add_mtp(m, rank, local, &at[s->layers], top);
+}
+
+static hr_status place_mtp(hr_app_model *m, const model_index *top, float coef)
+{
+    hr_app_mtp *p = &m->mtp;
+    p->embedding_norm = leaf(m, top->mtp_embedding_norm);
+    p->hidden_norm = leaf(m, top->mtp_hidden_norm);
+    p->eh_embedding = leaf(m, top->eh_embedding);
+    p->eh_hidden = leaf(m, top->eh_hidden);
+    p->final_norm = leaf(m, top->mtp_final_norm);
+    p->coef = coef;
+    return hr_tensor_zeros(HR_F32, 1, (int64_t[]){1}, &p->sum);
 }
 
 static hr_status build(hr_app_model *m, const hr_app_model_opts *o, layer_index *at)
@@ -111,9 +154,9 @@ static hr_status build(hr_app_model *m, const hr_app_model_opts *o, layer_index 
                                   .tokens = o->tokens, .counts = o->counts,
                                   .counts_stream = o->counts_stream},
             &m->dispatcher));
-    model_index top;
+    model_index top = {0};
     declare(m, rank, m->shape.experts / ranks, at, &top);
-    if (top.head < 0 || top.final_norm < 0)
+    if (top.head < 0 || top.final_norm < 0 || top.mtp_final_norm < 0)
         return hr_fail(HR_ERR_NOMEM, NULL, "no memory for the list of parameters");
     APP_TRY(hr_app_params_build(&m->params, o->seed, o->train));
     APP_TRY(hr_tensor_zeros(HR_F32, 1, (int64_t[]){1}, &m->aux_sum));
@@ -121,19 +164,23 @@ static hr_status build(hr_app_model *m, const hr_app_model_opts *o, layer_index 
     m->final_norm = leaf(m, top.final_norm);
     m->head = leaf(m, top.head);
     m->loss_scale = o->loss_scale;
-    for (int i = 0; i < m->shape.layers; i++) {
+    for (int i = 0; i < all_layers(&m->shape); i++) {
         place_layer(m, i, &at[i], o->aux_scale);
         if (o->tokens) /* a plain model has no plans */
             hr_app_block_describe(&m->blocks[i], &m->descs[i]);
     }
-    return HR_OK;
+    if (!m->shape.mtp)
+        return HR_OK;
+    if (o->tokens)
+        hr_app_mtp_describe(m, &m->descs[m->shape.layers]);
+    return place_mtp(m, &top, o->mtp_coef);
 }
 
 hr_status hr_app_model_create(const hr_app_model_opts *opts, hr_app_model **out)
 {
     *out = NULL;
     hr_app_model *m = calloc(1, sizeof *m);
-    size_t layers = (size_t)opts->shape->layers;
+    size_t layers = (size_t)all_layers(opts->shape);
     layer_index *at = calloc(layers, sizeof *at);
     if (m) {
         m->shape = *opts->shape;
@@ -161,6 +208,7 @@ void hr_app_model_destroy(hr_app_model *m)
     hr_dispatcher_destroy(m->dispatcher);
     hr_app_params_fini(&m->params);
     hr_tensor_release(m->aux_sum);
+    hr_tensor_release(m->mtp.sum);
     free(m->blocks);
     free(m->descs);
     free(m);

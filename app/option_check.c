@@ -25,6 +25,12 @@ static hr_status check_shape(const model_shape *m)
             HR_ERR_INVALID, "top_k",
             "--top-k %d is above --experts %d; the nearest valid value is %d", m->top_k,
             m->experts, m->experts);
+    if (m->mtp && m->seq < 2)
+        return hr_fail(
+            HR_ERR_INVALID, "mtp_seq",
+            "--mtp on wants a byte after the next in a sequence; the nearest "
+            "valid --seq is 2, not %d",
+            m->seq);
     if (m->dense_layers > m->layers)
         return hr_fail(
             HR_ERR_INVALID, "dense_layers",

@@ -24,6 +24,7 @@ typedef struct model_shape {
     int shared_width;              /* shared expert; 0: none */
     int seq;
     int tie_embeddings; /* 0 or 1 */
+    int mtp;            /* 0 or 1: one layer of multi-token prediction */
 } model_shape;
 
 typedef enum loss_scale_mode {
@@ -49,7 +50,7 @@ typedef struct train_options {
     double lr, min_lr;
     int warmup;
     double weight_decay, clip; /* clip 0: none */
-    double aux_coef;
+    double aux_coef, mtp_coef; /* weights beside the main loss */
     int eval_every,
         eval_batches;    /* 0: only at the end; windows of a rank's microbatch */
     int cores;           /* over all ranks; 0: those the process may use */
@@ -57,7 +58,7 @@ typedef struct train_options {
     char device[16];
     /* Of builds to come: taken at the one value that this build has, never read. */
     int pp, vp;
-    char schedule[16], layout[OPTION_PATH], dispatcher[16], mtp[16], profile[16];
+    char schedule[16], layout[OPTION_PATH], dispatcher[16], profile[16];
 } train_options;
 
 typedef struct sample_options {

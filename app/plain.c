@@ -90,18 +90,57 @@ static hr_status run_layer(const hr_app_layer *l, hr_tensor **x)
     return HR_OK;
 }
 
+/* The hidden state after the final norm. */
+static hr_status body(hr_app_model *m, hr_tensor *ids, hr_tensor **out)
+{
+    hr_tensor *x;
+    hr_status st = HR_OK;
+    *out = NULL;
+    APP_TRY(hr_op_embedding(m->embedding, ids, &x));
+    for (int i = 0; i < m->shape.layers && st >= 0; i++)
+        st = run_layer(&m->blocks[i].math, &x);
+    if (st >= 0)
+        st = hr_app_norm(x, m->final_norm, out);
+    hr_tensor_release(x);
+    return st;
+}
+
+/* The hidden state of multi-token prediction, after its norm. */
+static hr_status look_ahead(hr_app_model *m, hr_tensor *hidden, hr_tensor *next,
+                            hr_tensor **out)
+{
+    hr_tensor *x;
+    *out = NULL;
+    APP_TRY(hr_app_mtp_input(m, hidden, next, NULL, &x));
+    hr_status st = run_layer(&m->blocks[m->shape.layers].math, &x);
+    if (st >= 0)
+        st = hr_app_norm(x, m->mtp.final_norm, out);
+    hr_tensor_release(x);
+    return st;
+}
+
 hr_status hr_app_model_plain(hr_app_model *m, hr_tensor *ids, hr_tensor **logits)
 {
-    hr_tensor *x = NULL, *n = NULL;
-    hr_status st;
+    hr_tensor *n;
     *logits = NULL;
-    APP_TRY(hr_op_embedding(m->embedding, ids, &x));
-    for (int i = 0; i < m->shape.layers; i++)
-        APP_TRY_GOTO(st, run_layer(&m->blocks[i].math, &x), done);
-    APP_TRY_GOTO(st, hr_app_norm(x, m->final_norm, &n), done);
-    APP_TRY_GOTO(st, hr_op_linear(n, m->head, NULL, logits), done);
-done:
-    hr_tensor_release(x);
+    APP_TRY(body(m, ids, &n));
+    hr_status st = hr_op_linear(n, m->head, NULL, logits);
     hr_tensor_release(n);
+    return st;
+}
+
+hr_status hr_app_model_plain_loss(hr_app_model *m, hr_tensor *ids, hr_tensor *targets,
+                                  hr_tensor **loss)
+{
+    hr_tensor *n, *ahead = NULL;
+    hr_status st = HR_OK;
+    *loss = NULL;
+    APP_TRY(body(m, ids, &n));
+    if (m->shape.mtp && hr_grad_mode())
+        st = look_ahead(m, n, targets, &ahead);
+    if (st >= 0)
+        st = hr_app_loss(m, n, ahead, targets, loss);
+    hr_tensor_release(n);
+    hr_tensor_release(ahead);
     return st;
 }

@@ -107,6 +107,7 @@ static hr_status sample_rank(hr_group *world, void *sampler_)
 {
     sampler *s = sampler_;
     hr_app_model *m;
+    s->info.model.mtp = 0; /* for training alone */
     hr_app_model_opts opts = {HR_INIT(hr_app_model_opts), .shape = &s->info.model};
     APP_TRY(hr_app_model_create(&opts, &m));
     bool was = hr_grad_mode_set(false);

@@ -19,6 +19,7 @@ typedef struct train_report train_report;
 /* What one step came to, alike on all ranks. */
 typedef struct train_result {
     double loss, aux_loss, grad_norm; /* nats a token; as it weighs; before clipping */
+    double mtp_loss; /* nats a token that has one after the next; NaN: none */
     double lr;
     bool skipped, stop;
     /* Of rank 0: seconds, share of communication hidden (NaN: none), device memory, validation loss (NaN:
@@ -41,7 +42,7 @@ typedef struct train_job {
     train_result last;
 } train_job;
 
-enum { TALLY_LOSS, TALLY_AUX, TALLY_STOP, TALLIES };
+enum { TALLY_LOSS, TALLY_AUX, TALLY_MTP, TALLY_STOP, TALLIES };
 
 typedef struct train_rank {
     train_job *job;
@@ -71,7 +72,7 @@ void hr_app_rank_load(train_rank *r, int microbatches,
                       int64_t at);
 /* One pass over the loaded microbatches. */
 hr_status hr_app_rank_pass(train_rank *r, int microbatches, bool forward_only);
-/* The tally over all ranks: the pass's loss and load-balance loss, and what was in it. Blocks. */
+/* The tally over all ranks: the pass's losses, and what was in it. Blocks. */
 hr_status hr_app_rank_tally(train_rank *r, float host[TALLIES]);
 
 hr_status hr_app_rank_save(train_rank *r, int64_t step); /* collective */

@@ -62,7 +62,8 @@ static hr_status open_model(train_rank *r)
                            .counts = r->counts,
                            .counts_stream = r->counts_stream,
                            .loss_scale = token,
-                           .aux_scale = sequence * (float)o->aux_coef};
+                           .aux_scale = sequence * (float)o->aux_coef,
+                           .mtp_coef = (float)o->mtp_coef};
     return hr_app_model_create(&m, &r->model);
 }
 

@@ -114,6 +114,8 @@ static hr_status write_line(train_report *p, int64_t step, const train_result *r
     hr_json_int(&j, "step", step);
     hr_json_real(&j, "loss", res->loss);
     hr_json_real(&j, "aux_loss", res->aux_loss);
+    if (!isnan(res->mtp_loss))
+        hr_json_real(&j, "mtp_loss", res->mtp_loss);
     hr_json_real(&j, "grad_norm", res->grad_norm);
     hr_json_real(&j, "lr", res->lr);
     hr_json_real(&j, "tokens_per_s", tokens_per_s(p, res));

@@ -105,6 +105,9 @@ hr_status hr_app_rank_pass(train_rank *r, int microbatches, bool forward_only)
     hr_tensor_release(r->loss);
     APP_TRY(hr_tensor_zeros(HR_F32, 1, (int64_t[]){1}, &r->loss));
     APP_TRY(hr_fill(r->compute, hr_tensor_data(r->model->aux_sum), 0, sizeof(float)));
+    if (r->model->mtp.sum)
+        APP_TRY(
+            hr_fill(r->compute, hr_tensor_data(r->model->mtp.sum), 0, sizeof(float)));
     bool was = hr_grad_mode_set(!forward_only);
     hr_status st = hr_forward_backward_no_pipelining(&opts);
     hr_grad_mode_set(was);
@@ -130,6 +133,9 @@ hr_status hr_app_rank_tally(train_rank *r, float host[TALLIES])
     APP_TRY(hr_copy(r->compute, &t[TALLY_LOSS], hr_tensor_data(r->loss), sizeof *t));
     APP_TRY(hr_copy(r->compute, &t[TALLY_AUX], hr_tensor_data(r->model->aux_sum),
                     sizeof *t));
+    if (r->model->mtp.sum)
+        APP_TRY(hr_copy(r->compute, &t[TALLY_MTP], hr_tensor_data(r->model->mtp.sum),
+                        sizeof *t));
     APP_TRY(hr_app_rank_fence(r, r->compute, r->comm));
     APP_TRY(hr_all_reduce(r->grads, t, t, TALLIES, HR_F32, HR_SUM, r->comm));
     APP_TRY(hr_app_rank_fence(r, r->comm, r->compute));
@@ -195,6 +201,15 @@ static bool time_is_up(const train_job *job)
     return limit > 0 && (double)(hr_now_ns() - job->begin_ns) * 1e-9 > limit;
 }
 
+/* What `sum` of weighed losses is by position, of which a sequence has one less than tokens. */
+static double mtp_loss(const train_rank *r, float sum)
+{
+    const train_options *o = r->job->opts;
+    double weight = (double)r->model->loss_scale * r->model->mtp.coef;
+    double positions = (double)o->global_batch_size * (o->model.seq - 1);
+    return o->model.mtp ? sum / (weight * positions) : NAN;
+}
+
 static hr_status read_tally(train_rank *r, train_result *out)
 {
     float host[TALLIES];
@@ -203,6 +218,7 @@ static hr_status read_tally(train_rank *r, train_result *out)
     if (r->job->opts->loss_scale == LOSS_SUM)
         out->loss /= (double)hr_app_train_tokens(r->job->opts);
     out->aux_loss = host[TALLY_AUX];
+    out->mtp_loss = mtp_loss(r, host[TALLY_MTP]);
     out->stop = host[TALLY_STOP] > 0;
     return HR_OK;
 }

@@ -12,7 +12,7 @@ LEAST = {
     "eval-every": 0, "eval-batches": 1, "checkpoint-every": 0, "keep": 1,
 }
 ONE_STEP = "global-batch-size"  # its least value depends on others
-ONE_VALUE = {"pp": "1", "vp": "1", "mtp": "off"}  # of what this build does not have
+ONE_VALUE = {"pp": "1", "vp": "1"}  # of what this build does not have
 
 
 class Sizes(program_kit.Case):

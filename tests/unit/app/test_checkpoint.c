@@ -189,6 +189,32 @@ static void a_file_of_others_is_no_checkpoint(void **state)
                      HR_ERR_IO);
 }
 
+/* The shape of former files ends with tie-embeddings. */
+static void a_file_without_the_key_has_no_multi_token_prediction(void **state)
+{
+    (void)state;
+    static const char *const keys[] = {
+        "layers",       "width",       "heads",        "experts", "top-k",
+        "expert-width", "dense-width", "dense-layers", "seq",     "shared-width",
+        "step",         "seed",        "mtp"};
+    enum { KEYS = sizeof keys / sizeof *keys };
+    st_meta meta[KEYS + 2] = {{"headrace.format", "headrace-1"},
+                              {"tie-embeddings", "1"}};
+    st_tensor t = {"w", ST_F32, 1, {WEIGHTS}, weights};
+    for (int i = 0; i < KEYS; i++)
+        meta[i + 2] = (st_meta){keys[i], "1"};
+    const char *path = hr_scratch_path("former.safetensors");
+    for (int said = 0; said < 2; said++) {
+        checkpoint_info info;
+        safetensors *f;
+        assert_int_equal(hr_app_safetensors_write(path, &t, 1, meta, KEYS + 1 + said),
+                         HR_OK);
+        assert_int_equal(hr_app_checkpoint_open(path, &info, &f), HR_OK);
+        assert_int_equal(info.model.mtp, said);
+        hr_app_safetensors_close(f);
+    }
+}
+
 static void another_shape_of_model_is_named(void **state)
 {
     (void)state;
@@ -197,6 +223,10 @@ static void another_shape_of_model_is_named(void **state)
     b.model.top_k++;
     assert_int_equal(hr_app_checkpoint_check("p", &a.model, &b.model), HR_ERR_MISMATCH);
     assert_non_null(strstr(hr_last_error(), "--top-k 2, but this run 3"));
+    b = a;
+    b.model.mtp = 1;
+    assert_int_equal(hr_app_checkpoint_check("p", &a.model, &b.model), HR_ERR_MISMATCH);
+    assert_non_null(strstr(hr_last_error(), "--mtp off, but this run on"));
 }
 
 int main(void)
@@ -210,6 +240,7 @@ int main(void)
         cmocka_unit_test(a_file_in_the_place_of_the_folder_is_named),
         cmocka_unit_test(truncated_and_tampered_ones_are_refused),
         cmocka_unit_test(a_file_of_others_is_no_checkpoint),
+        cmocka_unit_test(a_file_without_the_key_has_no_multi_token_prediction),
         cmocka_unit_test(another_shape_of_model_is_named),
     };
     return cmocka_run_group_tests(tests, hr_scratch_setup, hr_scratch_teardown);

@@ -140,14 +140,13 @@ static void what_later_builds_bring_is_taken_at_its_trivial_value_only(void **st
 {
     (void)state;
     assert_int_equal(parse("--pp 1 --vp 1 --schedule combined --layout - --dispatcher "
-                           "alltoall --mtp off --profile off --device host"),
+                           "alltoall --profile off --device host"),
                      HR_OK);
     refused("--pp 2", "--pp '2'", "this build does not have pipeline stages");
     refused("--vp 2", "--vp '2'", "this build does not have");
     refused("--schedule dualpipe", "dualpipe", "'combined'");
     refused("--layout E|t*4|L", "--layout", "this build does not have");
     refused("--dispatcher symmetric", "symmetric", "'alltoall'");
-    refused("--mtp 1", "--mtp", "'off'");
     refused("--profile p.json", "--profile", "'off'");
     refused("--device cuda", "cuda", "'host'");
 }
@@ -163,6 +162,7 @@ static void options_that_do_not_fit_together_are_refused(void **state)
     refused("--width 100 --heads 3", "--width 100", "is 102");
     refused("--width 12 --heads 4", "--width 12", "is 8"); /* a head of 3 is odd */
     refused("--dense-layers 5 --layers 4", "--dense-layers 5", "is 4");
+    refused("--mtp on --seq 1", "--mtp on", "--seq is 2");
     refused("--dp 3 --ep 2", "--dp 3", "is 2");
     refused("--dp 4 --ep 2", "--dp 4", "replicated experts");
     refused("--global-batch-size 7 --micro-batch-size 1", "--global-batch-size 7",
