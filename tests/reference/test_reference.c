@@ -1,5 +1,6 @@
-/* The model of the program against PyTorch's figures (small_moe.safetensors, see make_figures.py): loss
- * and every gradient, from the same weights and batch; plain, and as plans over two ranks. */
+/* The model of the program against PyTorch's figures (small_moe.safetensors, and with multi-token
+ * prediction small_moe_mtp.safetensors; see make_figures.py): losses and every gradient, from the
+ * same weights and batch; plain, and as plans over two ranks. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,15 +15,16 @@
 #include <string.h>
 
 static const char FIGURES[] = "tests/reference/small_moe.safetensors";
+static const char MTP_FIGURES[] = "tests/reference/small_moe_mtp.safetensors";
 static const double TOLERANCE = 1e-4; /* relative L2 of a tensor */
 enum { SEQUENCES = 4 };
 
 typedef struct figures {
     safetensors *file;
     model_shape shape;
-    double aux;
+    double aux, mtp; /* weights; mtp 0: none */
     /* What came out, from all ranks. */
-    double loss[2];
+    double loss[2], aux_loss[2], mtp_loss[2];
     double worst[2];
     char where[2][64];
 } figures;
@@ -33,11 +35,12 @@ static int number(const figures *f, const char *key)
     return text ? atoi(text) : -1;
 }
 
-static int open_figures(void **state)
+static void open_figures(figures *out, const char *path)
 {
-    static figures f;
-    if (hr_app_safetensors_open(FIGURES, &f.file) < 0)
+    figures f = {0};
+    if (hr_app_safetensors_open(path, &f.file) < 0)
         fail_msg("%s", hr_last_error());
+    const char *mtp = hr_app_safetensors_meta(f.file, "mtp");
     f.shape = (model_shape){.layers = number(&f, "layers"),
                             .width = number(&f, "width"),
                             .heads = number(&f, "heads"),
@@ -47,16 +50,11 @@ static int open_figures(void **state)
                             .dense_layers = number(&f, "dense_layers"),
                             .dense_width = number(&f, "dense_width"),
                             .shared_width = number(&f, "shared_width"),
-                            .seq = number(&f, "seq")};
+                            .seq = number(&f, "seq"),
+                            .mtp = mtp != NULL};
     f.aux = atof(hr_app_safetensors_meta(f.file, "aux"));
-    *state = &f;
-    return 0;
-}
-
-static int close_figures(void **state)
-{
-    hr_app_safetensors_close(((figures *)*state)->file);
-    return 0;
+    f.mtp = mtp ? atof(mtp) : 0;
+    *out = f;
 }
 
 /* This rank's part of `prefix` + the parameter's name; for free(). */
@@ -121,6 +119,18 @@ static hr_status judge(figures *f, hr_app_model *m, int rank)
     return HR_OK;
 }
 
+/* The two losses beside the main one. */
+static hr_status side_losses(figures *f, const hr_app_model *m, int rank)
+{
+    float aux, mtp = 0;
+    hr_status st = hr_tensor_read(m->aux_sum, &aux, sizeof aux);
+    if (st >= 0 && m->mtp.sum)
+        st = hr_tensor_read(m->mtp.sum, &mtp, sizeof mtp);
+    f->aux_loss[rank] = aux;
+    f->mtp_loss[rank] = mtp;
+    return st;
+}
+
 static float token_weight(const figures *f)
 {
     return 1.0f / (float)(SEQUENCES * f->shape.seq);
@@ -130,28 +140,31 @@ static float token_weight(const figures *f)
 
 static hr_status plain(figures *f, hr_app_model *m)
 {
-    hr_tensor *ids = NULL, *targets = NULL, *logits = NULL, *loss = NULL;
+    hr_tensor *ids = NULL, *targets = NULL, *loss = NULL;
     hr_status st = load(f, m);
     st = st < 0 ? st : batch(f, "ids", 0, SEQUENCES, &ids);
     st = st < 0 ? st : batch(f, "targets", 0, SEQUENCES, &targets);
-    st = st < 0 ? st : hr_app_model_plain(m, ids, &logits);
-    st = st < 0 ? st : hr_op_cross_entropy(logits, targets, token_weight(f), &loss);
+    st = st < 0 ? st : hr_app_model_plain_loss(m, ids, targets, &loss);
     st = st < 0 ? st : hr_backward(&loss, (hr_tensor *[]){NULL}, 1);
     float host = NAN;
     st = st < 0 ? st : hr_tensor_read(loss, &host, sizeof host);
     f->loss[0] = host;
     hr_tensor_release(ids);
     hr_tensor_release(targets);
-    hr_tensor_release(logits);
     hr_tensor_release(loss);
+    st = st < 0 ? st : side_losses(f, m, 0);
     return st < 0 ? st : judge(f, m, 0);
 }
 
 static hr_status plain_rank(hr_group *world, void *arg)
 {
     figures *f = arg;
-    hr_app_model_opts opts = {HR_INIT(hr_app_model_opts), .shape = &f->shape,
-                              .train = true, .aux_scale = (float)(f->aux / SEQUENCES)};
+    hr_app_model_opts opts = {HR_INIT(hr_app_model_opts),
+                              .shape = &f->shape,
+                              .train = true,
+                              .loss_scale = token_weight(f),
+                              .aux_scale = (float)(f->aux / SEQUENCES),
+                              .mtp_coef = (float)f->mtp};
     hr_app_model *m;
     hr_status st = hr_app_model_create(&opts, &m);
     if (st < 0)
@@ -161,27 +174,38 @@ static hr_status plain_rank(hr_group *world, void *arg)
     return st;
 }
 
-static double expected_loss(const figures *f)
+static void same_loss(const figures *f, const char *name, const double got[2])
 {
-    return *(const float *)hr_app_safetensors_find(f->file, "loss")->data;
+    double loss = got[0] + got[1];
+    double want = *(const float *)hr_app_safetensors_find(f->file, name)->data;
+    print_message("%s %.7f, PyTorch %.7f\n", name, loss, want);
+    assert_true(fabs(loss - want) < TOLERANCE * want);
 }
 
-static void run(figures *f, int ranks, hr_rank_fn fn)
+static void run(const char *path, int ranks, hr_rank_fn fn)
 {
-    for (int i = 0; i < 2; i++)
-        f->loss[i] = f->worst[i] = 0;
-    if (hr_local_run(ranks, NULL, fn, f) < 0)
+    static figures f;
+    open_figures(&f, path);
+    if (hr_local_run(ranks, NULL, fn, &f) < 0)
         fail_msg("%s", hr_last_error());
-    double loss = f->loss[0] + f->loss[1], want = expected_loss(f);
-    print_message("loss %.7f, PyTorch %.7f; worst gradient %.2e (%s) %.2e (%s)\n", loss,
-                  want, f->worst[0], f->where[0], f->worst[1], f->where[1]);
-    assert_true(fabs(loss - want) < TOLERANCE * want);
-    assert_true(f->worst[0] < TOLERANCE && f->worst[1] < TOLERANCE);
+    print_message("worst gradient %.2e (%s) %.2e (%s)\n", f.worst[0], f.where[0],
+                  f.worst[1], f.where[1]);
+    same_loss(&f, "loss", f.loss);
+    same_loss(&f, "aux", f.aux_loss);
+    if (f.shape.mtp)
+        same_loss(&f, "mtp_loss", f.mtp_loss);
+    assert_true(f.worst[0] < TOLERANCE && f.worst[1] < TOLERANCE);
+    hr_app_safetensors_close(f.file);
 }
 
 static void plain_model_agrees_with_pytorch(void **state)
 {
-    run(*state, 1, plain_rank);
+    run(FIGURES, 1, plain_rank);
+}
+
+static void plain_multi_token_prediction_agrees_with_pytorch(void **state)
+{
+    run(MTP_FIGURES, 1, plain_rank);
 }
 
 /* ---- plans over two ranks ------------------------------------------------------------------ */
@@ -235,6 +259,7 @@ static hr_status run_step(step *s, hr_group *world)
     st = st < 0 ? st : hr_tensor_read(s->losses, host, sizeof host);
     for (int m = 0; m < n && st >= 0; m++)
         s->f->loss[s->rank] += host[m];
+    st = st < 0 ? st : side_losses(s->f, s->m, s->rank);
     return st < 0 ? st : judge(s->f, s->m, s->rank);
 }
 
@@ -254,7 +279,8 @@ static hr_status plan_rank(hr_group *world, void *arg)
                               .counts = counts,
                               .counts_stream = counts_stream,
                               .loss_scale = token_weight(s.f),
-                              .aux_scale = (float)(s.f->aux / SEQUENCES)};
+                              .aux_scale = (float)(s.f->aux / SEQUENCES),
+                              .mtp_coef = (float)s.f->mtp};
     st = st < 0 ? st : hr_app_model_create(&opts, &s.m);
     st = st < 0 ? st : run_step(&s, world);
     for (int m = 0; m < SEQUENCES / 2; m++) {
@@ -270,7 +296,12 @@ static hr_status plan_rank(hr_group *world, void *arg)
 
 static void overlapped_plans_on_2_ranks_agree_with_pytorch(void **state)
 {
-    run(*state, 2, plan_rank);
+    run(FIGURES, 2, plan_rank);
+}
+
+static void multi_token_prediction_in_plans_agrees_with_pytorch(void **state)
+{
+    run(MTP_FIGURES, 2, plan_rank);
 }
 
 int main(void)
@@ -278,6 +309,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plain_model_agrees_with_pytorch),
         cmocka_unit_test(overlapped_plans_on_2_ranks_agree_with_pytorch),
+        cmocka_unit_test(plain_multi_token_prediction_agrees_with_pytorch),
+        cmocka_unit_test(multi_token_prediction_in_plans_agrees_with_pytorch),
     };
-    return cmocka_run_group_tests(tests, open_figures, close_figures);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }
