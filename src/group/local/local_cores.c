@@ -11,6 +11,9 @@ void hr__cores_read(hr__cores *c, int ranks, const hr_local_opts *o)
     bool all = o->cores == 0 || o->cores >= c->usable;
     if (all && o->bind >= 0 && ranks > 1)
         c->each = c->usable / ranks;
+    /* Two CPUs are shared alike in any order, and need not wait for the machine to be read. */
+    if (c->each > 0 && c->usable > 2)
+        c->order = hr__cpu_order_get();
 }
 
 void hr__cores_bind(const hr__cores *c, int rank)
@@ -18,15 +21,7 @@ void hr__cores_bind(const hr__cores *c, int rank)
     if (c->each == 0)
         return;
     cpu_set_t share;
-    CPU_ZERO(&share);
-    int nth = 0;
-    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
-        if (!CPU_ISSET(cpu, &c->all))
-            continue;
-        if (nth / c->each == rank)
-            CPU_SET(cpu, &share);
-        nth++;
-    }
+    hr__cpu_share(c->order, &c->all, rank * c->each, c->each, &share);
     (void)sched_setaffinity(0, sizeof share, &share);
 }
 
