@@ -122,6 +122,8 @@ static hr_status run(story *s, bool delayed)
     hr_tensor *x, *const *y, *dx[HR_NODE_MAX];
     int n;
     hr_status st = hr_tensor_zeros(HR_F32, 1, (int64_t[]){4}, &x);
+    if (st >= 0) /* it is zero before `comm` reads it */
+        st = hr_device_synchronize(dev);
     if (st >= 0)
         st = hr_tensor_set_requires_grad(x, true);
     if (st >= 0)
