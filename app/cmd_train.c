@@ -10,6 +10,6 @@ int hr_app_cmd_train(int argc, char *const *argv)
         return hr_app_usage("train", st);
     st = hr_app_interrupt_install();
     if (st == HR_OK)
-        st = o.check ? hr_app_check_run(&o) : hr_app_train(&o);
+        st = o.dry_run ? hr_app_dry_run(&o) : hr_app_train(&o);
     return hr_app_finish("train", st);
 }

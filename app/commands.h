@@ -16,8 +16,8 @@ int hr_app_cmd_info(int argc, char *const *argv);
 int hr_app_usage(const char *command, hr_status st);
 int hr_app_finish(const char *command, hr_status st);
 
-/* --check: reads and checks what training would, says what would run, and writes nothing. */
-hr_status hr_app_check_run(const train_options *o);
+/* --dry-run: reads and checks what training would, says what would run, and writes nothing. */
+hr_status hr_app_dry_run(const train_options *o);
 
 /* In trainer.c and sample.c. An interrupted run returns ERR_ABORTED, or what the interruption made
  * fail: hr_app_finish() asks hr_app_interrupted(). */

@@ -45,7 +45,8 @@ typedef struct train_options {
     double timeout_s;
     int checkpoint_every; /* steps; 0: only at the end */
     int keep;             /* checkpoints, the newest included */
-    int resume, check;
+    int resume, dry_run;
+    int check;      /* the stream checker */
     int loss_scale; /* loss_scale_mode */
     double lr, min_lr;
     int warmup;

@@ -51,9 +51,13 @@ static bool imitates_link(const train_options *o)
 static hr_status run_job(train_job *job)
 {
     const train_options *o = job->opts;
-    hr_local_opts local = {HR_INIT(hr_local_opts),    .backend = o->device,
-                           .cores = o->cores,         .timeout_s = o->timeout_s,
-                           .link_gbps = o->link_gbps, .link_us = o->link_us};
+    hr_local_opts local = {HR_INIT(hr_local_opts),
+                           .backend = o->device,
+                           .cores = o->cores,
+                           .timeout_s = o->timeout_s,
+                           .link_gbps = o->link_gbps,
+                           .link_us = o->link_us,
+                           .device = {HR_INIT(hr_device_opts), .check = o->check}};
     job->begin_ns = hr_now_ns();
     return hr_local_run(o->ep, &local, hr_app_rank_main, job);
 }
@@ -107,6 +111,8 @@ static void say_end(const train_job *job)
     if (!isnan(job->last.hidden))
         printf("communication hidden in the last step: %.0f%%\n",
                100 * job->last.hidden);
+    if (o->check)
+        puts("checked: events order every two uses of memory that conflict");
     printf("wrote metrics.jsonl, loss.svg, timeline.svg, timeline.png, trace.json, "
            "checkpoint/ and sample.txt to %s\n",
            o->out);

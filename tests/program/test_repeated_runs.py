@@ -23,6 +23,12 @@ class RepeatedRuns(program_kit.Case):
                 self.done(tiny(out=out, steps=3), env={**os.environ, name: value})
                 self.assertEqual((out / MODEL).read_bytes(), plain)
 
+    def test_a_checked_run_changes_no_bit_and_says_so(self):
+        plain = self.train(steps=3)
+        ended = self.done(tiny(out=self.folder / "checked", steps=3, check=True))
+        self.assertIn("checked", ended.out)
+        self.assertEqual((self.folder / "checked" / MODEL).read_bytes(), plain)
+
     def test_the_number_of_cores_changes_no_bit(self):
         plain = self.train(steps=3, cores=2)
         for cores in (1, 4):

@@ -71,12 +71,13 @@ static void values_follow_a_blank_or_an_equals_sign(void **state)
 {
     (void)state;
     assert_int_equal(
-        parse("--steps 7 --lr=0.5 --overlap off --check --seed=9007199254740992"),
+        parse("--steps 7 --lr=0.5 --overlap off --check --dry-run --seed=9007199254740992"),
         HR_OK);
     assert_int_equal(o.steps, 7);
     assert_float_equal(o.lr, 0.5, 0);
     assert_int_equal(o.overlap, 0);
     assert_int_equal(o.check, 1);
+    assert_int_equal(o.dry_run, 1);
     assert_true(o.seed == INT64_C(9007199254740992));
 }
 

@@ -160,15 +160,15 @@ static void check_says_what_would_run_and_writes_nothing(void **state)
     memset(text, 'x', sizeof text);
     const char *data = hr_scratch_write("checked", text, sizeof text);
     const char *folder = hr_scratch_path("unwritten");
-    snprintf(line, sizeof line, "train --check --data %s --out %s", data, folder);
+    snprintf(line, sizeof line, "train --dry-run --data %s --out %s", data, folder);
     ends(line, 0, "");
     assert_non_null(strstr(out, "1800 bytes of 1 file\n"));
     assert_non_null(strstr(out, "8 experts, top-2"));
     assert_int_not_equal(access(folder, F_OK), 0);
-    snprintf(line, sizeof line, "train --check --seq 500 --data %s --out %s", data,
+    snprintf(line, sizeof line, "train --dry-run --seq 500 --data %s --out %s", data,
              folder);
     ends(line, 1, "--seq 500 wants 501 bytes");
-    snprintf(line, sizeof line, "train --check --resume --data %s --out %s", data,
+    snprintf(line, sizeof line, "train --dry-run --resume --data %s --out %s", data,
              folder);
     ends(line, 1, "unwritten");
 }

@@ -1,4 +1,4 @@
-/* headrace train --check: everything that can be found out without training, and nothing written. */
+/* headrace train --dry-run: everything that can be found out without training, and nothing written. */
 #include "app_try.h"
 #include "checkpoint.h"
 #include "commands.h"
@@ -27,7 +27,7 @@ static void put_summary(const train_options *o, const data_set *d)
                o->link_us);
 }
 
-hr_status hr_app_check_run(const train_options *o)
+hr_status hr_app_dry_run(const train_options *o)
 {
     data_set *d = NULL;
     safetensors *file = NULL;
