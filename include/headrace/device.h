@@ -197,6 +197,9 @@ HR_API void hr_mem_free(void *ptr, hr_stream *s);
 /* What the stream checker calls these bytes; copied (31 characters). Gone with the block. Does
  * nothing unless the current device is checked. */
 HR_API void hr_mem_set_name(const void *ptr, size_t bytes, const char *name);
+/* Foreign memory went back to its allocator, whose business the order of its next use is: the
+ * stream checker forgets what it knew. Of no use for blocks of hr_mem_alloc(). */
+HR_API void hr_mem_forget(hr_device *dev, const void *ptr, size_t bytes);
 
 typedef struct hr_mem_stats {
     size_t live_bytes, live_blocks; /* allocated and not freed */

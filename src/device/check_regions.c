@@ -70,19 +70,33 @@ hr__region *hr__regions_find(hr__regions *all, const char *p, const char *limit,
 }
 
 /* ---- names ---- */
+/* The place of a new label; NULL: no memory. */
+static hr__label *new_label(hr__labels *l)
+{
+    if (l->n == HR__LABELS)
+        return &l->at[l->oldest++ % HR__LABELS];
+    if (l->n == l->room) {
+        int room = l->room ? 2 * l->room : 4;
+        hr__label *more = realloc(l->at, (size_t)room * sizeof *more);
+        if (more == NULL)
+            return NULL;
+        l->at = more;
+        l->room = room;
+    }
+    return &l->at[l->n++];
+}
+
 void hr__label_put(hr__region *r, const char *begin, const char *end, const char *name)
 {
     hr__labels *l = &r->labels;
     hr__label *to = NULL;
-    if (l->at == NULL)
-        l->at = calloc(HR__LABELS, sizeof *l->at);
-    if (l->at == NULL)
-        return;
-    for (int i = 0; i < HR__LABELS && !to; i++)
+    for (int i = 0; i < l->n && !to; i++)
         if (l->at[i].begin == begin && l->at[i].end == end)
             to = &l->at[i];
     if (to == NULL)
-        to = &l->at[l->given++ % HR__LABELS];
+        to = new_label(l);
+    if (to == NULL)
+        return;
     to->begin = begin;
     to->end = end;
     snprintf(to->name, sizeof to->name, "%s", name);
@@ -90,15 +104,19 @@ void hr__label_put(hr__region *r, const char *begin, const char *end, const char
 
 void hr__label_clear(hr__region *r, const char *begin, const char *end)
 {
-    for (int i = 0; r->labels.at && i < HR__LABELS; i++)
-        if (r->labels.at[i].begin < end && begin < r->labels.at[i].end)
-            r->labels.at[i] = (hr__label){0};
+    hr__labels *l = &r->labels;
+    int kept = 0;
+    for (int i = 0; i < l->n; i++)
+        if (l->at[i].begin >= end || begin >= l->at[i].end)
+            l->at[kept++] = l->at[i];
+    l->n = kept;
+    l->oldest = 0;
 }
 
 const char *hr__label_get(const hr__region *r, const char *p)
 {
     const hr__label *best = NULL;
-    for (int i = 0; r->labels.at && i < HR__LABELS; i++) {
+    for (int i = 0; i < r->labels.n; i++) {
         const hr__label *l = &r->labels.at[i];
         if (l->begin <= p && p < l->end && l->name[0] &&
             (!best || l->end - l->begin <= best->end - best->begin))

@@ -9,11 +9,11 @@ typedef struct hr__label {
     char name[32];
 } hr__label;
 
-/* The last ones given; a tensor that comes to lie in a block names its part of it. */
-enum { HR__LABELS = 16 };
+/* Parts of a block, as tensors over it are named; past the limit the oldest goes. */
+enum { HR__LABELS = 1024 };
 typedef struct hr__labels {
-    hr__label *at; /* [HR__LABELS], NULL before the first */
-    unsigned given;
+    hr__label *at; /* [room] */
+    int n, room, oldest;
 } hr__labels;
 
 typedef struct hr__region {

@@ -71,6 +71,12 @@ void hr_mem_set_name(const void *ptr, size_t bytes, const char *name)
         hr__check_name(dev->check, ptr, bytes, name);
 }
 
+void hr_mem_forget(hr_device *dev, const void *ptr, size_t bytes)
+{
+    if (dev && dev->check && ptr)
+        hr__check_forget(dev->check, ptr, bytes);
+}
+
 void hr_mem_get_stats(hr_device *dev, hr_mem_stats *out)
 {
     if (out)

@@ -86,10 +86,12 @@ static hr_status delete_kernel(const void *args, hr_team *team)
 static hr_status launch(struct deletion *d, size_t bytes, hr_stream *s)
 {
     struct delete_args args = {d, s};
-    hr_operand op = {d->ptr, bytes, HR_WRITE};
+    hr_operand op = {d->ptr, bytes, HR_WRITE}; /* `d` may be gone once it is launched */
     hr_status st = hr_device_status(hr_stream_device(s));
     if (st >= 0)
         st = hr_launch(s, "storage.delete", delete_kernel, &args, sizeof args, &op, 1);
+    if (st >= 0)
+        hr_mem_forget(hr_stream_device(s), op.ptr, bytes);
     return st;
 }
 

@@ -289,8 +289,10 @@ hr_status hr_tensor_check(const hr_tensor *t, const char *what)
 
 void hr_tensor_set_name(hr_tensor *t, const char *name)
 {
-    if (t)
-        snprintf(t->name, sizeof t->name, "%s", name ? name : "");
+    if (t == NULL)
+        return;
+    snprintf(t->name, sizeof t->name, "%s", name ? name : "");
+    hr_mem_set_name(hr_tensor_data(t), hr_tensor_bytes(t), t->name);
 }
 
 const char *hr_tensor_name(const hr_tensor *t)
