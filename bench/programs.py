@@ -7,9 +7,10 @@ PYTHON = "/usr/bin/python3"  # Debian's, which finds Debian's PyTorch
 OPENMP = "/usr/lib/x86_64-linux-gnu/openblas-openmp"  # the variant that PyTorch is fastest with
 
 
-def lines(path, env=None):
+def lines(path, env=None, arguments=()):
     """Name to value, of a program that prints {"name", "value", "unit"} a line."""
-    done = subprocess.run([path], capture_output=True, text=True, env={**os.environ, **(env or {})})
+    done = subprocess.run([path, *arguments], capture_output=True, text=True,
+                          env={**os.environ, **(env or {})})
     if done.returncode != 0:
         raise SystemExit(f"bench: {path} failed: {last(done.stderr)}")
     return {row["name"]: row["value"] for row in map(json.loads, done.stdout.splitlines())}

@@ -10,6 +10,7 @@ import sys
 import tempfile
 
 import launches
+import memory
 import nodes
 import overlap
 import programs
@@ -55,6 +56,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         for name, run in (("node", lambda: nodes.measure(built, HERE, say)),
                           ("stream", lambda: launches.measure(built, folder, say)),
+                          ("memory", lambda: memory.measure(built, say)),
                           ("overlap", lambda: overlap.measure(program, folder, say)),
                           ("train", lambda: tokens.measure(program, folder, HERE, say))):
             if not wanted or name.startswith(wanted):
