@@ -51,6 +51,19 @@ HR_API HR_RESULT hr_status hr_op_grouped_linear(hr_tensor *x, hr_tensor *w,
                                                 const int64_t *offsets,
                                                 hr_wgrad_queue *queue, hr_tensor **out);
 
+/* ---- where only device memory knows how many rows there are --------------------------------
+ * x has room for R rows, and `offsets` (I64 [L+1] in device memory, on a stream that is ordered before)
+ * says which there are; what lies past the last one is slack, neither read nor written. */
+/* As hr_op_grouped_linear(). With `into` (f32 [R,O], may be NULL) the result lies there, and *out is an
+ * alias of it with the graph; the graph itself keeps nothing of it. */
+HR_API HR_RESULT hr_status hr_op_grouped_linear_slack(hr_tensor *x, hr_tensor *w,
+                                                      hr_tensor *offsets,
+                                                      hr_wgrad_queue *queue,
+                                                      hr_tensor *into, hr_tensor **out);
+/* As hr_op_swiglu(). */
+HR_API HR_RESULT hr_status hr_op_swiglu_slack(hr_tensor *x, hr_tensor *scale,
+                                              hr_tensor *offsets, hr_tensor **out);
+
 /* ---- routing -------------------------------------------------------------------------- */
 typedef struct hr_router_opts {
     size_t size;

@@ -59,11 +59,16 @@ static const hr_function_class grouped_class = {.name = "grouped_linear",
                                                 .ctx_bytes = sizeof(struct grouped_ctx),
                                                 .backward = grouped_backward};
 
-static hr_status check(const hr_tensor *x, const hr_tensor *w, const int64_t *offsets)
+static hr_status check(const hr_tensor *x, const hr_tensor *w)
 {
     HR_TRY(hr__op_expect("grouped_linear", "x", x, HR_F32, HR__DIMS(HR__ANY, HR__ANY)));
-    HR_TRY(hr__op_expect("grouped_linear", "w", w, HR_F32,
-                         HR__DIMS(HR__ANY, HR__ANY, hr_tensor_dim(x, 1))));
+    return hr__op_expect("grouped_linear", "w", w, HR_F32,
+                         HR__DIMS(HR__ANY, HR__ANY, hr_tensor_dim(x, 1)));
+}
+
+static hr_status check_offsets(const hr_tensor *x, const hr_tensor *w,
+                               const int64_t *offsets)
+{
     int64_t rows = hr_tensor_dim(x, 0), experts = hr_tensor_dim(w, 0);
     if (!offsets || offsets[0] != 0 || offsets[experts] != rows)
         return hr_fail(HR_ERR_INVALID, "offsets",
@@ -99,18 +104,17 @@ static hr_status upload(const int64_t *numbers, int64_t count, hr_tensor **out)
     return HR_OK;
 }
 
-hr_status hr_op_grouped_linear(hr_tensor *x, hr_tensor *w, const int64_t *offsets,
-                               hr_wgrad_queue *queue, hr_tensor **out)
+/* `into` may be NULL; else the result lies there, and *out is an alias of it. */
+static hr_status product(hr_tensor *x, hr_tensor *w, hr_tensor *limits,
+                         hr_wgrad_queue *queue, hr_tensor *into, hr_tensor **out)
 {
-    HR_TRY(hr__op_out("grouped_linear", out));
-    HR_TRY(check(x, w, offsets));
-    hr_tensor *y = NULL, *limits = NULL;
+    hr_tensor *y = NULL;
     hr_status st;
-    HR_TRY(upload(offsets, hr_tensor_dim(w, 0) + 1, &limits));
-    HR_TRY_GOTO(st,
-                hr_tensor_create(
-                    HR_F32, HR__DIMS(hr_tensor_dim(x, 0), hr_tensor_dim(w, 1)), &y),
-                fail);
+    if (into)
+        HR_TRY(hr_tensor_alias(into, &y));
+    else
+        HR_TRY(hr_tensor_create(
+            HR_F32, HR__DIMS(hr_tensor_dim(x, 0), hr_tensor_dim(w, 1)), &y));
     hr__grouped_args args = grouped_args(x, w, y, limits);
     HR_TRY_GOTO(st,
                 HR__LAUNCH("grouped_linear", hr__host_grouped, args, HR__OUT(y),
@@ -125,11 +129,36 @@ hr_status hr_op_grouped_linear(hr_tensor *x, hr_tensor *w, const int64_t *offset
             3, &(struct grouped_ctx){queue, hr_tensor_dim(w, 0), hr_tensor_dim(w, 2)},
             y),
         fail);
-    hr_tensor_release(limits);
     *out = y;
     return HR_OK;
 fail:
-    hr_tensor_release(limits);
     hr_tensor_release(y);
     return st;
+}
+
+hr_status hr_op_grouped_linear(hr_tensor *x, hr_tensor *w, const int64_t *offsets,
+                               hr_wgrad_queue *queue, hr_tensor **out)
+{
+    hr_tensor *limits;
+    HR_TRY(hr__op_out("grouped_linear", out));
+    HR_TRY(check(x, w));
+    HR_TRY(check_offsets(x, w, offsets));
+    HR_TRY(upload(offsets, hr_tensor_dim(w, 0) + 1, &limits));
+    hr_status st = product(x, w, limits, queue, NULL, out);
+    hr_tensor_release(limits);
+    return st;
+}
+
+hr_status hr_op_grouped_linear_slack(hr_tensor *x, hr_tensor *w, hr_tensor *offsets,
+                                     hr_wgrad_queue *queue, hr_tensor *into,
+                                     hr_tensor **out)
+{
+    HR_TRY(hr__op_out("grouped_linear", out));
+    HR_TRY(check(x, w));
+    HR_TRY(hr__op_expect("grouped_linear", "offsets", offsets, HR_I64,
+                         HR__DIMS(hr_tensor_dim(w, 0) + 1)));
+    if (into)
+        HR_TRY(hr__op_expect("grouped_linear", "into", into, HR_F32,
+                             HR__DIMS(hr_tensor_dim(x, 0), hr_tensor_dim(w, 1))));
+    return product(x, w, offsets, queue, into, out);
 }

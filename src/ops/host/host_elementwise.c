@@ -84,9 +84,17 @@ static hr_status swiglu_part(void *arg, int i)
     return HR_OK;
 }
 
-hr_status hr__host_swiglu(const void *args, hr_team *team)
+static hr__swiglu_args live_rows(const void *args)
 {
     hr__swiglu_args a = *(const hr__swiglu_args *)args;
+    if (a.live && *a.live < a.n)
+        a.n = *a.live;
+    return a;
+}
+
+hr_status hr__host_swiglu(const void *args, hr_team *team)
+{
+    hr__swiglu_args a = live_rows(args);
     return hr__parts_run(team, hr__parts(a.n, rows_a_part(a.width)), swiglu_part, &a);
 }
 
@@ -103,7 +111,7 @@ static hr_status swiglu_back_part(void *arg, int i)
 
 hr_status hr__host_swiglu_back(const void *args, hr_team *team)
 {
-    hr__swiglu_args a = *(const hr__swiglu_args *)args;
+    hr__swiglu_args a = live_rows(args);
     return hr__parts_run(team, hr__parts(a.n, rows_a_part(a.width)), swiglu_back_part,
                          &a);
 }

@@ -104,6 +104,7 @@ typedef struct hr__swiglu_args {
     float *y; /* dx in backward */
     float *dscale;
     int64_t n, width;
+    const int64_t *live; /* device memory: rows that there are; NULL: n */
 } hr__swiglu_args;
 hr_status hr__host_swiglu(const void *args, hr_team *team);
 hr_status hr__host_swiglu_back(const void *args, hr_team *team);
