@@ -1,18 +1,40 @@
-/* moe/dispatcher.c: the dropless all-to-all dispatcher, as far as `pre`: tokens are put in order
- * of expert, and the counts set out to all ranks.
+/* moe/dispatcher.c: the dispatcher of either kind, as far as `pre`: tokens are put in order of
+ * expert, and the counts set out to all ranks.
  *
  * Counts have a group and a stream of their own, so that they neither wait for the tokens of
  * another microbatch nor hold them up:
  *
  *     compute:  sort, permute, permute probs | record counted
  *     counts:                                  wait counted, all-gather, copy, record ready
- *     host:                                                              dispatch waits ready
+ *     host (all-to-all kind):                                            dispatch waits ready
+ *     communication (symmetric kind):                                    dispatch waits ready
  *
- * Next: moe_exchange.c (dispatch, combine), expert_order.c (sort, unsort).
+ * Next: moe_exchange.c (dispatch, combine), expert_order.c (sort, unsort), moe_experts.c; for the
+ * symmetric kind zero_copy.c, zero_copy_buffer.c, capacity.c.
  */
 #include "base/try.h" /* HR_TRY */
 #include "moe/moe_route.h"
 #include <stdlib.h>
+
+static hr_status check_capacity(const hr_dispatcher_opts *o)
+{
+    const double factor =
+        o->capacity_factor != 0 ? o->capacity_factor : hr_group_size(o->tokens);
+
+    if (o->max_tokens < 1 || o->width < 1)
+        return hr_fail(
+            HR_ERR_INVALID, "capacity",
+            "dispatcher: max_tokens is %lld and width %lld; the symmetric kind "
+            "has to know both",
+            (long long)o->max_tokens, (long long)o->width);
+    /* Written so that NaN fails. */
+    if (!(factor > 0 && factor * (double)o->max_tokens * o->top_k < INT32_MAX))
+        return hr_fail(HR_ERR_INVALID, "capacity",
+                       "dispatcher: capacity factor %g of %lld tokens with %d choices; "
+                       "it must be positive, and indices have 31 bits",
+                       o->capacity_factor, (long long)o->max_tokens, o->top_k);
+    return HR_OK;
+}
 
 static hr_status check_opts(const hr_dispatcher_opts *o)
 {
@@ -47,7 +69,7 @@ static hr_status check_opts(const hr_dispatcher_opts *o)
     if (o->top_k < 1 || o->top_k > o->experts)
         return hr_fail(HR_ERR_INVALID, "top_k", "dispatcher: top_k is %d, not 1 to %d",
                        o->top_k, o->experts);
-    return HR_OK;
+    return o->kind == HR_MOE_SYMMETRIC ? check_capacity(o) : HR_OK;
 }
 
 hr_status hr_dispatcher_create(const hr_dispatcher_opts *opts, hr_dispatcher **out)
@@ -68,6 +90,8 @@ hr_status hr_dispatcher_create(const hr_dispatcher_opts *opts, hr_dispatcher **o
     d->tokens = hr_group_retain(opts->tokens);
     d->counts = hr_group_retain(opts->counts);
     hr_status st = hr_event_create(hr_stream_device(d->counts_stream), &d->counted);
+    if (st >= 0 && opts->kind == HR_MOE_SYMMETRIC)
+        st = hr__zero_copy_create(opts, &d->zc);
     if (st < 0) {
         hr__dispatcher_unref(d);
         return st;
@@ -85,6 +109,28 @@ void hr_dispatcher_destroy(hr_dispatcher *d)
 int hr_dispatcher_local_experts(const hr_dispatcher *d)
 {
     return d->local;
+}
+
+hr_moe_kind hr_dispatcher_moe_kind(const hr_dispatcher *d)
+{
+    return d->zc != NULL ? HR_MOE_SYMMETRIC : HR_MOE_ALLTOALL;
+}
+
+int64_t hr_dispatcher_capacity(const hr_dispatcher *d)
+{
+    return d->zc != NULL ? d->zc->capacity : -1;
+}
+
+static hr_status check_room(const hr__zero_copy *zc, const hr_tensor *x)
+{
+    if (hr_tensor_dim(x, 1) != zc->width || hr_tensor_dim(x, 0) > zc->max_tokens)
+        return hr_fail(
+            HR_ERR_INVALID, "shape",
+            "moe_preprocess: x is [%lld,%lld]; the dispatcher was made for at "
+            "most %lld tokens of width %lld",
+            (long long)hr_tensor_dim(x, 0), (long long)hr_tensor_dim(x, 1),
+            (long long)zc->max_tokens, (long long)zc->width);
+    return HR_OK;
 }
 
 static hr_status check_inputs(const hr_dispatcher *d, const hr_tensor *x,
@@ -106,7 +152,24 @@ static hr_status check_inputs(const hr_dispatcher *d, const hr_tensor *x,
     if (hr_tensor_dim(probs, 1) != d->top_k)
         return hr_fail(HR_ERR_INVALID, "top_k", "%s: %lld choices a token, not %d",
                        call, (long long)hr_tensor_dim(probs, 1), d->top_k);
+    if (d->zc != NULL)
+        HR_TRY(check_room(d->zc, x));
     return hr_tensor_check(index, "index");
+}
+
+/* On the counts stream, where the counts are. */
+static hr_status make_limits(hr_route *r)
+{
+    const hr_dispatcher *d = r->owner;
+    const int64_t shape[1] = {d->local + 1};
+    hr_stream *previous;
+
+    hr_stream_enter(d->counts_stream, &previous);
+    hr_status st = hr_tensor_create(HR_I64, 1, shape, &r->limits);
+    if (st >= 0)
+        st = hr__limits_launch(d, r->device_counts, r->limits);
+    hr_stream_exit(d->counts_stream, previous);
+    return st;
 }
 
 /* Send the counts on their way; what travels is recorded on the counts stream. */
@@ -124,8 +187,20 @@ static hr_status exchange_counts(hr_route *r, hr_tensor *counts)
     hr_storage_record_stream(hr_tensor_storage(counts), s);
     HR_TRY(
         hr_all_gather(d->counts, hr_tensor_data(counts), all, d->experts, HR_I32, s));
-    HR_TRY(hr_copy(s, r->counts, all, bytes));
+    HR_TRY(d->zc != NULL ? make_limits(r) : hr_copy(s, r->counts, all, bytes));
     return hr_event_record(r->ready, s);
+}
+
+/* The P that this route's dispatch will fill. Chosen here, on the stream of the experts, so that
+ * dispatch, which comes after `ready`, comes after whatever used that P before. */
+static hr_status reserve(hr_route *r)
+{
+    hr__zero_copy *zc = r->owner->zc;
+
+    if (zc == NULL)
+        return HR_OK;
+    r->received = zc->capacity;
+    return hr__buffer_reserve(zc, &r->reserved);
 }
 
 hr_status hr_moe_preprocess(hr_dispatcher *d, hr_tensor *x, hr_tensor *probs,
@@ -143,6 +218,7 @@ hr_status hr_moe_preprocess(hr_dispatcher *d, hr_tensor *x, hr_tensor *probs,
     HR_TRY_GOTO(
         st, hr_op_sort_choices(index, d->experts, &r->source, &r->slot, &counts), fail);
     r->sent = hr_tensor_dim(r->source, 0);
+    HR_TRY_GOTO(st, reserve(r), fail);
     /* The counts leave first: they are on their way while the rows are moved. */
     HR_TRY_GOTO(st, exchange_counts(r, counts), fail);
     HR_TRY_GOTO(st, hr_op_permute(x, r->source, r->slot, tokens), fail);
@@ -156,4 +232,10 @@ fail:
     *tokens = *permuted_probs = NULL;
     hr_route_release(r);
     return st;
+}
+
+void hr_dispatcher_reset(hr_dispatcher *d)
+{
+    if (d != NULL && d->zc != NULL)
+        hr__zero_copy_reset(d->zc);
 }

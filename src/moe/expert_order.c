@@ -3,13 +3,14 @@
  *
  *     arrived   r0e0 r0e1 | r1e0 r1e1        sorted   r0e0 r1e0 | r0e1 r1e1
  *
- * With one rank or one local expert the two are the same, and nothing is moved. */
+ * With one rank or one local expert the two are the same, and nothing is moved; the symmetric kind
+ * delivers rows sorted. */
 #include "base/try.h" /* HR_TRY */
 #include "moe/moe_route.h"
 
 static bool same_order(const hr_dispatcher *d)
 {
-    return d->ranks == 1 || d->local == 1;
+    return d->ranks == 1 || d->local == 1 || d->zc != NULL;
 }
 
 /* ---- the maps, made on the device from the counts that lie there ------------------------ */

@@ -119,6 +119,8 @@ hr_status hr_moe_dispatch(hr_route *route, hr_tensor *tokens, hr_tensor *probs,
         return hr_fail(HR_ERR_INVALID, "null", "moe_dispatch: route is NULL");
     HR_TRY(hr__check_rows(tokens, 2, route->sent, "moe_dispatch", "tokens"));
     HR_TRY(hr__check_rows(probs, 1, route->sent, "moe_dispatch", "probs"));
+    if (route->owner->zc != NULL)
+        return hr__zero_copy_dispatch(route, tokens, probs, received, received_probs);
     HR_TRY(hr__route_learn(route));
     HR_TRY(exchange(route, TO_EXPERTS, tokens, &out[0]));
     HR_TRY_GOTO(st, exchange(route, TO_EXPERTS, probs, &out[1]), fail);
@@ -132,6 +134,17 @@ fail:
     return st;
 }
 
+static hr_status plain_combine(hr_route *route, hr_tensor *y, hr_tensor **back)
+{
+    HR_TRY(exchange(route, TO_TOKENS, y, back));
+    hr_status st = link_graph(&combine_class, route, &y, back, 1);
+    if (st < 0) {
+        hr_tensor_release(*back);
+        *back = NULL;
+    }
+    return st;
+}
+
 hr_status hr_moe_combine(hr_route *route, hr_tensor *y, hr_tensor **out)
 {
     hr_tensor *back;
@@ -139,13 +152,11 @@ hr_status hr_moe_combine(hr_route *route, hr_tensor *y, hr_tensor **out)
     *out = NULL;
     HR_TRY(hr__route_check_known(route, "moe_combine"));
     HR_TRY(hr__check_rows(y, 2, route->received, "moe_combine", "y"));
-    HR_TRY(exchange(route, TO_TOKENS, y, &back));
-    hr_status st = link_graph(&combine_class, route, &y, &back, 1);
-    if (st >= 0) {
-        hr__use_here(route->source);
-        hr__use_here(route->slot);
-        st = hr_op_unpermute(back, route->source, route->slot, out);
-    }
+    HR_TRY(route->owner->zc != NULL ? hr__zero_copy_combine(route, y, &back)
+                                    : plain_combine(route, y, &back));
+    hr__use_here(route->source);
+    hr__use_here(route->slot);
+    hr_status st = hr_op_unpermute(back, route->source, route->slot, out);
     hr_tensor_release(back);
     return st;
 }

@@ -55,7 +55,10 @@ static void route_clear(hr_route *r)
     hr_tensor_release(r->slot);
     hr_tensor_release(r->order_source);
     hr_tensor_release(r->order_slot);
-    r->source = r->slot = r->order_source = r->order_slot = NULL;
+    hr_tensor_release(r->limits);
+    r->source = r->slot = r->order_source = r->order_slot = r->limits = NULL;
+    hr__buffer_unreserve(r->reserved);
+    r->reserved = NULL;
     hr_mem_free(r->device_counts, NULL);
     r->device_counts = NULL;
     r->known = false;
@@ -92,6 +95,7 @@ void hr__dispatcher_unref(hr_dispatcher *d)
         hr_event_destroy(r->ready);
         free(r);
     }
+    hr__zero_copy_destroy(d->zc);
     hr_event_destroy(d->counted);
     hr_group_release(d->tokens);
     hr_group_release(d->counts);
@@ -149,7 +153,8 @@ hr_status hr__route_check_known(const hr_route *r, const char *call)
 
 const int64_t *hr_moe_offsets(const hr_route *route)
 {
-    return route != NULL && route->known ? route->offsets : NULL;
+    return route != NULL && route->known && route->owner->zc == NULL ? route->offsets
+                                                                     : NULL;
 }
 
 void hr__use_here(hr_tensor *t)

@@ -7,6 +7,7 @@
 #ifndef HR_MOE_ROUTE_H
 #define HR_MOE_ROUTE_H
 #include "headrace/moe.h"
+#include "moe/zero_copy_buffer.h"
 
 struct hr_dispatcher {
     int refs; /* the caller's, and one a route that is in use */
@@ -15,6 +16,7 @@ struct hr_dispatcher {
     hr_stream *counts_stream;
     hr_event *counted; /* recorded and waited for within one call: serves all routes */
     hr_route *spare;   /* routes that nobody uses, for the next microbatch */
+    hr__zero_copy *zc; /* NULL: the all-to-all kind */
 };
 
 /* The order of rows on the way:
@@ -34,6 +36,9 @@ struct hr_route {
     int64_t sent, received;               /* M, R */
     int64_t *send, *recv, *offsets;       /* [P], [P], [L+1] */
     int32_t *counts;                      /* [P][E], written by the counts stream */
+    /* Symmetric kind; `received` is the capacity, the arrays of the host are not used. */
+    hr_tensor *limits;    /* i64 [L+1]: the experts' rows among those received */
+    hr__buffer *reserved; /* P, until dispatch */
 };
 
 /* A route of `d` with one reference, spare or new. */
@@ -45,6 +50,12 @@ void hr__dispatcher_unref(hr_dispatcher *d);
 /* Block the host until the counts are there and derive from them what the host needs. What
  * any stream is given afterwards comes after them. */
 hr_status hr__route_learn(hr_route *r);
+
+/* The symmetric kind's dispatch and combine; the arguments are checked. */
+hr_status hr__zero_copy_dispatch(hr_route *r, hr_tensor *tokens, hr_tensor *probs,
+                                 hr_tensor **received, hr_tensor **received_probs);
+/* -> [M,C], still to be summed over a token's choices. */
+hr_status hr__zero_copy_combine(hr_route *r, hr_tensor *y, hr_tensor **back);
 
 /* ERR_STATE unless the counts are known; `call` names who asks. */
 hr_status hr__route_check_known(const hr_route *r, const char *call);

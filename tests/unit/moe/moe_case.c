@@ -41,6 +41,15 @@ int case_tokens(const moe_case *c)
     return case_first_token(c, c->ranks);
 }
 
+int case_most_tokens(const moe_case *c)
+{
+    int most = 1;
+
+    for (int r = 0; r < c->ranks; r++)
+        most = c->tokens[r] > most ? c->tokens[r] : most;
+    return most;
+}
+
 float made_up(int kind, int b, int64_t i)
 {
     uint32_t h = mix((uint32_t)i * 2654435761U + (uint32_t)(kind * 7919 + b * 104729));

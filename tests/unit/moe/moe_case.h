@@ -5,8 +5,7 @@
  */
 #ifndef HR_MOE_CASE_H
 #define HR_MOE_CASE_H
-#include <stddef.h>
-#include <stdint.h>
+#include "headrace/moe.h"
 
 enum { CASE_MAX_RANKS = 4, CASE_MICROBATCHES = 2 };
 
@@ -15,6 +14,8 @@ typedef struct moe_case {
     int tokens[CASE_MAX_RANKS]; /* of each rank, in a microbatch */
     /* Expert of choice k of token t (counted over all ranks) of microbatch b. */
     int (*choose)(const struct moe_case *c, int b, int t, int k);
+    hr_moe_kind kind;
+    double capacity_factor; /* of the symmetric kind; 0: nothing overflows */
 } moe_case;
 
 int choose_spread(const moe_case *c, int b, int t, int k); /* irregular, all experts */
@@ -22,6 +23,7 @@ int choose_first_rank(const moe_case *c, int b, int t, int k); /* only rank 0's 
 int choose_last(const moe_case *c, int b, int t, int k);       /* the last expert(s) */
 
 int case_tokens(const moe_case *c);                /* T */
+int case_most_tokens(const moe_case *c);           /* of a rank, 1 at least */
 int case_first_token(const moe_case *c, int rank); /* tokens of the ranks before */
 
 /* Inputs, each between -1 and 1 (probabilities: 0 and 1). */

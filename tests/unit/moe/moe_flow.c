@@ -67,9 +67,11 @@ hr_status rank_begin(const moe_case *c, hr_group *world, int two_streams, moe_ra
     HR_TRY(hr_group_create(world, NULL, 0, &r->tokens));
     HR_TRY(hr_group_create(world, NULL, 0, &r->counts));
     HR_TRY(hr_dispatcher_create(
-        &(hr_dispatcher_opts){HR_INIT(hr_dispatcher_opts), .experts = c->experts,
-                              .top_k = c->top_k, .tokens = r->tokens,
-                              .counts = r->counts, .counts_stream = r->counts_stream},
+        &(hr_dispatcher_opts){
+            HR_INIT(hr_dispatcher_opts), .experts = c->experts, .top_k = c->top_k,
+            .tokens = r->tokens, .counts = r->counts, .counts_stream = r->counts_stream,
+            .kind = c->kind, .max_tokens = case_most_tokens(c), .width = c->width,
+            .poison = 1, .capacity_factor = c->capacity_factor},
         &r->dispatcher));
     const int64_t local = hr_dispatcher_local_experts(r->dispatcher);
     const int64_t first = hr_group_rank(world) * local;
@@ -172,11 +174,9 @@ static hr_status mlp(moe_flow *f, hr_tensor **in, hr_tensor **out)
     hr_status st;
 
     HR_TRY_GOTO(st, hr_moe_sort(f->route, in[0], in[1], &rows, &probs), end);
-    HR_TRY_GOTO(
-        st, hr_op_grouped_linear(rows, r->w1, hr_moe_offsets(f->route), NULL, &h), end);
-    HR_TRY_GOTO(st, hr_op_swiglu(h, probs, &act), end);
-    HR_TRY_GOTO(
-        st, hr_op_grouped_linear(act, r->w2, hr_moe_offsets(f->route), NULL, &y), end);
+    HR_TRY_GOTO(st, hr_moe_grouped(f->route, rows, r->w1, f->queue, &h), end);
+    HR_TRY_GOTO(st, hr_moe_swiglu(f->route, h, probs, &act), end);
+    HR_TRY_GOTO(st, hr_moe_grouped_last(f->route, act, r->w2, f->queue, &y), end);
     HR_TRY_GOTO(st, hr_moe_unsort(f->route, y, &out[0]), end);
 end:
     hr_tensor_release(rows);

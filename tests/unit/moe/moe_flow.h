@@ -24,7 +24,8 @@ typedef struct moe_flow {
     moe_rank *rank;
     int b,
         whole; /* whole: slots are not cut apart, and backward is one run of the engine */
-    hr_event *done; /* after the latest slot */
+    hr_event *done;        /* after the latest slot */
+    hr_wgrad_queue *queue; /* the caller's; NULL: weight gradients within backward */
     hr_route *route;
     hr_tensor *index;
     hr_tensor *in[SLOTS][2], *out[SLOTS][2]; /* rows, probabilities */

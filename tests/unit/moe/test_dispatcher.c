@@ -35,7 +35,7 @@ static moe_result *run_to_result(const moe_case *c, run_order order, int two_str
     return run.result;
 }
 
-static void expect_plain_result(const moe_case *c)
+static void expect_plain_result_of(const moe_case *c)
 {
     static const run_order orders[] = {RUN_WHOLE, RUN_SERIAL, RUN_INTERLEAVED};
     moe_result *plain = result_create(c);
@@ -46,12 +46,22 @@ static void expect_plain_result(const moe_case *c)
         moe_result *r = run_to_result(c, orders[i], orders[i] == RUN_INTERLEAVED);
         double d = result_distance(plain, r);
         if (!(d < 2e-5))
-            print_error("%d ranks, %d experts, order %d: off by %g\n", c->ranks,
-                        c->experts, i, d);
+            print_error("%d ranks, %d experts, kind %d, order %d: off by %g\n",
+                        c->ranks, c->experts, (int)c->kind, i, d);
         assert_true(d < 2e-5);
         result_destroy(r);
     }
     result_destroy(plain);
+}
+
+/* For either kind of dispatcher. */
+static void expect_plain_result(const moe_case *c)
+{
+    moe_case symmetric = *c;
+
+    expect_plain_result_of(c);
+    symmetric.kind = HR_MOE_SYMMETRIC;
+    expect_plain_result_of(&symmetric);
 }
 
 static void equals_plain_layer_on_one_two_and_four_ranks(void **state)
@@ -99,21 +109,24 @@ static void all_ranks_may_have_no_tokens(void **state)
     expect_plain_result(&c);
 }
 
-static void overlap_changes_no_bit(void **state)
+static void neither_overlap_nor_the_kind_changes_a_bit(void **state)
 {
     moe_case c = make_case(4, 8, 3);
-    moe_result *serial = run_to_result(&c, RUN_SERIAL, 0);
-    moe_result *again = run_to_result(&c, RUN_SERIAL, 0);
-    moe_result *one_stream = run_to_result(&c, RUN_INTERLEAVED, 0);
-    moe_result *overlapped = run_to_result(&c, RUN_INTERLEAVED, 1);
+    moe_result *first = run_to_result(&c, RUN_SERIAL, 0);
 
-    assert_true(result_same_bits(serial, again));
-    assert_true(result_same_bits(serial, one_stream));
-    assert_true(result_same_bits(serial, overlapped));
-    result_destroy(serial);
-    result_destroy(again);
-    result_destroy(one_stream);
-    result_destroy(overlapped);
+    for (int kind = HR_MOE_ALLTOALL; kind <= HR_MOE_SYMMETRIC; kind++) {
+        c.kind = (hr_moe_kind)kind;
+        for (int two_streams = 0; two_streams < 2; two_streams++) {
+            moe_result *serial = run_to_result(&c, RUN_SERIAL, two_streams);
+            moe_result *mixed = run_to_result(&c, RUN_INTERLEAVED, two_streams);
+
+            assert_true(result_same_bits(first, serial));
+            assert_true(result_same_bits(first, mixed));
+            result_destroy(serial);
+            result_destroy(mixed);
+        }
+    }
+    result_destroy(first);
 }
 
 int main(void)
@@ -123,7 +136,7 @@ int main(void)
         cmocka_unit_test(all_tokens_may_go_to_the_experts_of_one_rank),
         cmocka_unit_test(a_rank_may_have_no_tokens),
         cmocka_unit_test(all_ranks_may_have_no_tokens),
-        cmocka_unit_test(overlap_changes_no_bit),
+        cmocka_unit_test(neither_overlap_nor_the_kind_changes_a_bit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
