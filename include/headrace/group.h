@@ -105,6 +105,57 @@ HR_API HR_RESULT hr_status hr_broadcast(hr_group *g, void *buf, size_t bytes, in
                                         hr_stream *s);
 HR_API HR_RESULT hr_status hr_barrier(hr_group *g, hr_stream *s);
 
+/* ---- symmetric memory: buffers that peers reach into ----------------------------------------
+ * A window is device memory that every member has in the same size and at the same offset of the
+ * group's symmetric space: offsets follow from the order of the creations alone. Tensors over
+ * its storage are symmetric (hr_tensor_is_symmetric()). Peers touch it within the two operations
+ * below and nowhere else: nobody begins before all members have, and nobody ends before all are
+ * through; so its owner has only its own streams to order.
+ */
+typedef struct hr_window hr_window;
+
+/* Collective over `g`, in the same order on all; blocks until every member has called (time limit
+ * applies). `home` is the home stream of its storage. Contents are not initialised.
+ *
+ * Owner:   *out is the caller's, for hr_window_destroy(); it retains `g`.
+ * Errors:  ERR_MISMATCH "window_mismatch" (members ask for different sizes), ERR_INVALID,
+ *          ERR_UNSUPPORTED (an engine without), ERR_NOMEM. */
+HR_API HR_RESULT hr_status hr_window_create(hr_group *g, size_t bytes, hr_stream *home,
+                                            hr_window **out);
+/* Blocks until the group's operations have run; the bytes go with the storage's last claim. NULL
+ * is fine. */
+HR_API void hr_window_destroy(hr_window *w);
+HR_API hr_storage *hr_window_storage(const hr_window *w); /* borrowed */
+HR_API int64_t hr_window_offset(const hr_window *w);      /* the same on all members */
+HR_API void *hr_window_peer(const hr_window *w,
+                            int rank); /* its address; NULL outside */
+
+/* Rows between plain memory and windows, where only device memory knows how many. `counts` is the
+ * same on all: counts[p * size * parts + e] rows of member p belong to part e; member r has
+ * the parts r * parts .. r * parts + parts - 1.
+ *
+ *     plain   (mine)   part 0 | part 1 | ...                      all parts of all members
+ *     window  (r's)    part r*parts: member 0, member 1, ... | part r*parts+1: member 0, ...
+ *
+ * Rows past the end of a window are left out: a store drops them, a load gives zeros. */
+typedef struct hr_rows {
+    size_t size;
+    const int32_t *counts; /* device memory */
+    int parts;
+    size_t row_bytes;
+    void *plain;
+    int64_t plain_rows; /* room; ERR_INVALID when it runs, if the counts say more */
+    hr_window *window;  /* of this group */
+    size_t at;          /* where in the window row 0 is; the same on all members */
+    int64_t window_rows;
+} hr_rows;
+
+/* My plain rows into the windows of those whose parts they are; and back from there. The host
+ * waits nowhere. The members' counts are compared: ERR_MISMATCH names the pair. */
+HR_API HR_RESULT hr_status hr_rows_store(hr_group *g, const hr_rows *rows,
+                                         hr_stream *s);
+HR_API HR_RESULT hr_status hr_rows_load(hr_group *g, const hr_rows *rows, hr_stream *s);
+
 /* ---- rank layout: which ranks stand together ------------------------------------------------
  * Data alone, as Megatron's RankGenerator and initialize_model_parallel(): nothing communicates,
  * and every rank computes the same lists to hand to hr_group_create().

@@ -16,8 +16,18 @@ typedef enum hr__op_kind {
     HR__ALL_REDUCE,
     HR__ALL_GATHER,
     HR__REDUCE_SCATTER,
-    HR__BROADCAST
+    HR__BROADCAST,
+    HR__ROWS_STORE,
+    HR__ROWS_LOAD
 } hr__op_kind;
+
+/* What the members of a window share: whoever leaves last frees it. */
+typedef struct hr__window {
+    atomic_int members;
+    size_t bytes;
+    int64_t offset;
+    void *base[]; /* [size of the group] */
+} hr__window;
 
 /* One collective, as it was called. `count` is that of the header, per rank where the header
  * says so; a broadcast has bytes as elements of one byte. */
@@ -31,6 +41,9 @@ typedef struct hr__call {
     const void *send;
     void *recv;
     const int64_t *send_counts, *recv_counts; /* all-to-all only; engines copy them */
+    hr_rows
+        rows; /* of rows only; `count` is its window_rows, `element_bytes` its row_bytes */
+    const hr__window *window;
 } hr__call;
 
 typedef struct hr_group_ops {
@@ -52,6 +65,11 @@ typedef struct hr_group_ops {
     hr_status (*status)(hr_group *g);
 
     hr_status (*job_reset)(hr_group *world);
+
+    /* Optional, both or neither; rows too need them. NULL: no symmetric memory. `join` is
+     * host-side and collective; `leave` is not, and nothing that uses it is queued. */
+    hr_status (*window_join)(hr_group *g, void *base, size_t bytes, hr__window **out);
+    void (*window_leave)(hr__window *w);
     /* Optional. NULL: the link is real, the note is "". */
     const char *(*link_note)(const hr_group *g);
 } hr_group_ops;
@@ -72,6 +90,12 @@ struct hr_group {
 void hr__group_init(hr_group *g, const hr_group_ops *ops, int rank, int size,
                     const int *global, hr_device *dev);
 void hr__group_fini(hr_group *g);
+
+/* For fronts: `g` and `s` are there and belong together; and hand a checked call to the engine, in
+ * order after the group's last one. */
+hr_status hr__group_check_place(const hr_group *g, const hr_stream *s,
+                                const char *what);
+hr_status hr__group_issue(hr_group *g, const hr__call *c, hr_stream *s);
 
 const char *hr__op_name(hr__op_kind k); /* "all_reduce": literals, for spans */
 

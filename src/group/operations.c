@@ -14,12 +14,14 @@ const char *hr__op_name(hr__op_kind k)
         [HR__ALL_GATHER] = "all_gather",
         [HR__REDUCE_SCATTER] = "reduce_scatter",
         [HR__BROADCAST] = "broadcast",
+        [HR__ROWS_STORE] = "rows_store",
+        [HR__ROWS_LOAD] = "rows_load",
     };
     return names[k];
 }
 
 /* ---- checks ---- */
-static hr_status check_place(const hr_group *g, const hr_stream *s, const char *what)
+hr_status hr__group_check_place(const hr_group *g, const hr_stream *s, const char *what)
 {
     if (!g || !s)
         return hr_fail(HR_ERR_INVALID, NULL, "%s: no %s", what, g ? "stream" : "group");
@@ -98,7 +100,7 @@ static hr_status check_sides(const hr__call *c, const struct sides *d)
     return HR_OK;
 }
 
-static hr_status issue(hr_group *g, const hr__call *c, hr_stream *s)
+hr_status hr__group_issue(hr_group *g, const hr__call *c, hr_stream *s)
 {
     HR_TRY(hr__order_check(&g->order, s, hr__op_name(c->kind)));
     HR_TRY(g->ops->collective(g, c, s));
@@ -109,7 +111,7 @@ static hr_status issue(hr_group *g, const hr__call *c, hr_stream *s)
 /* ---- the operations ---- */
 hr_status hr_group_batch(hr_group *g, const hr_p2p *ops, int n, hr_stream *s)
 {
-    HR_TRY(check_place(g, s, "send_recv"));
+    HR_TRY(hr__group_check_place(g, s, "send_recv"));
     if (n < 0 || (n > 0 && !ops))
         return hr_fail(HR_ERR_INVALID, NULL, "send_recv: %d messages at %p", n,
                        (const void *)ops);
@@ -155,21 +157,21 @@ hr_status hr_all_to_all_v(hr_group *g, const void *send, const int64_t *send_cou
 {
     const char *what = hr__op_name(HR__ALL_TO_ALL);
     size_t out, in;
-    HR_TRY(check_place(g, s, what));
+    HR_TRY(hr__group_check_place(g, s, what));
     if (element_bytes == 0)
         return hr_fail(HR_ERR_INVALID, "count", "%s: elements of 0 bytes", what);
     HR_TRY(check_parts(g, "send", send, send_counts, element_bytes, &out));
     HR_TRY(check_parts(g, "recv", recv, recv_counts, element_bytes, &in));
     if (overlap(send, out, recv, in))
         return hr_fail(HR_ERR_INVALID, "overlap", "%s: send and recv overlap", what);
-    return issue(g,
-                 &(hr__call){.kind = HR__ALL_TO_ALL,
-                             .send = send,
-                             .recv = recv,
-                             .send_counts = send_counts,
-                             .recv_counts = recv_counts,
-                             .element_bytes = element_bytes},
-                 s);
+    return hr__group_issue(g,
+                           &(hr__call){.kind = HR__ALL_TO_ALL,
+                                       .send = send,
+                                       .recv = recv,
+                                       .send_counts = send_counts,
+                                       .recv_counts = recv_counts,
+                                       .element_bytes = element_bytes},
+                           s);
 }
 
 /* The three with typed elements and two buffers. */
@@ -189,7 +191,7 @@ static hr_status typed(hr_group *g, hr__call c, int send_times, int recv_times,
     else if (c.kind == HR__REDUCE_SCATTER) /* recv is my part of send */
         d.in_place_recv = offset(c.send, mine);
     HR_TRY(check_sides(&c, &d));
-    return issue(g, &c, s);
+    return hr__group_issue(g, &c, s);
 }
 
 hr_status hr_all_reduce(hr_group *g, const void *send, void *recv, int64_t count,
@@ -201,7 +203,7 @@ hr_status hr_all_reduce(hr_group *g, const void *send, void *recv, int64_t count
                   .count = count,
                   .send = send,
                   .recv = recv};
-    HR_TRY(check_place(g, s, hr__op_name(c.kind)));
+    HR_TRY(hr__group_check_place(g, s, hr__op_name(c.kind)));
     return typed(g, c, 1, 1, s);
 }
 
@@ -210,7 +212,7 @@ hr_status hr_all_gather(hr_group *g, const void *send, void *recv, int64_t count
 {
     hr__call c = {
         .kind = HR__ALL_GATHER, .dtype = t, .count = count, .send = send, .recv = recv};
-    HR_TRY(check_place(g, s, hr__op_name(c.kind)));
+    HR_TRY(hr__group_check_place(g, s, hr__op_name(c.kind)));
     return typed(g, c, 1, g->size, s);
 }
 
@@ -223,31 +225,31 @@ hr_status hr_reduce_scatter(hr_group *g, const void *send, void *recv, int64_t c
                   .count = count,
                   .send = send,
                   .recv = recv};
-    HR_TRY(check_place(g, s, hr__op_name(c.kind)));
+    HR_TRY(hr__group_check_place(g, s, hr__op_name(c.kind)));
     return typed(g, c, g->size, 1, s);
 }
 
 hr_status hr_broadcast(hr_group *g, void *buf, size_t bytes, int root, hr_stream *s)
 {
     const char *what = hr__op_name(HR__BROADCAST);
-    HR_TRY(check_place(g, s, what));
+    HR_TRY(hr__group_check_place(g, s, what));
     if (root < 0 || root >= g->size)
         return hr_fail(HR_ERR_INVALID, "peer", "%s: root is member %d, outside 0..%d",
                        what, root, g->size - 1);
     if (bytes > PTRDIFF_MAX)
         return hr_fail(HR_ERR_INVALID, "count", "%s: %zu bytes", what, bytes);
     HR_TRY(check_buffer(what, "buf", buf, (int64_t)bytes, 1, 1));
-    return issue(g,
-                 &(hr__call){.kind = HR__BROADCAST,
-                             .recv = buf,
-                             .count = (int64_t)bytes,
-                             .element_bytes = 1,
-                             .root = root},
-                 s);
+    return hr__group_issue(g,
+                           &(hr__call){.kind = HR__BROADCAST,
+                                       .recv = buf,
+                                       .count = (int64_t)bytes,
+                                       .element_bytes = 1,
+                                       .root = root},
+                           s);
 }
 
 hr_status hr_barrier(hr_group *g, hr_stream *s)
 {
-    HR_TRY(check_place(g, s, hr__op_name(HR__BARRIER)));
-    return issue(g, &(hr__call){.kind = HR__BARRIER, .element_bytes = 1}, s);
+    HR_TRY(hr__group_check_place(g, s, hr__op_name(HR__BARRIER)));
+    return hr__group_issue(g, &(hr__call){.kind = HR__BARRIER, .element_bytes = 1}, s);
 }

@@ -45,6 +45,8 @@ struct hr__member {
     uint64_t ops, batches;  /* kernels count; those begun before are in the past */
     const int *asked;       /* group_create(): its list, for the last to arrive */
     int n_asked;
+    void *window_base; /* window_join(): its part, for the last to arrive */
+    size_t window_bytes;
 };
 
 struct hr__channel {
@@ -57,6 +59,8 @@ struct hr__channel {
     hr__meet host;       /* group_create() */
     int64_t last_ns;     /* when the last member of the running operation arrived */
     hr__channel *made;   /* what the last group_create() made */
+    hr__window *window;  /* what the last window_join() made */
+    int64_t windows_end; /* of the symmetric space so far */
     _Atomic(hr__msg *) *heads; /* [from * n + to]: sends to meet, oldest first */
     int open;                  /* job->mu; handles that live */
 };

@@ -8,6 +8,7 @@
 #include "group/local/local_collective.h"
 #include "base/try.h"
 #include "group/local/local_link.h"
+#include "group/local/local_symmetric.h"
 #include "group/reduce.h"
 #include <string.h>
 
@@ -42,6 +43,12 @@ static struct words describe(const hr__call *c)
     case HR__BARRIER:
         snprintf(w.text, sizeof w.text, "%s", name);
         break;
+    case HR__ROWS_STORE:
+    case HR__ROWS_LOAD:
+        snprintf(w.text, sizeof w.text, "%s (%lld rows of %zu bytes at %lld, %d parts)",
+                 name, (long long)c->count, c->element_bytes,
+                 (long long)(c->window->offset + (int64_t)c->rows.at), c->rows.parts);
+        break;
     }
     return w;
 }
@@ -50,7 +57,8 @@ static bool same_call(const hr__call *a, const hr__call *b)
 {
     return a->kind == b->kind && a->dtype == b->dtype && a->reduce == b->reduce &&
            a->root == b->root && a->count == b->count &&
-           a->element_bytes == b->element_bytes;
+           a->element_bytes == b->element_bytes && a->window == b->window &&
+           a->rows.at == b->rows.at && a->rows.parts == b->rows.parts;
 }
 
 static hr_status check_parts(hr__channel *ch, hr__where where)
@@ -87,6 +95,8 @@ static hr_status check_posts(hr__channel *ch, hr__member *m)
                            ch->global[0], describe(first).text, ch->global[i],
                            describe(other).text);
     }
+    if (first->kind == HR__ROWS_STORE || first->kind == HR__ROWS_LOAD)
+        return hr__rows_check(ch, where);
     return first->kind == HR__ALL_TO_ALL ? check_parts(ch, where) : HR_OK;
 }
 
@@ -182,6 +192,10 @@ static hr_status move(hr__member *m, const hr__post *p, const hr__entry *entry)
         break;
     case HR__ALL_REDUCE:
         return reduce_and_share(m, p, entry);
+    case HR__ROWS_STORE:
+    case HR__ROWS_LOAD:
+        hr__rows_move(m, p);
+        break;
     }
     return HR_OK;
 }
@@ -208,6 +222,9 @@ static int64_t link_bytes(const hr__member *m, const hr__post *p)
         return 2 * (n - 1) * c->count * eb / n;
     case HR__BROADCAST:
         return n > 1 ? c->count : 0;
+    case HR__ROWS_STORE:
+    case HR__ROWS_LOAD:
+        return hr__rows_bytes(m, p);
     }
     return 0;
 }
@@ -254,6 +271,8 @@ static int declare(hr__post *p, int n, hr_operand *o)
     const hr__call *c = &p->call;
     int64_t out = c->count;
     int64_t in = out;
+    if (c->window)
+        return hr__rows_declare(p, n, o);
     if (c->kind == HR__ALL_TO_ALL)
         copy_counts(p, c, n, &out, &in);
     else if (c->kind == HR__ALL_GATHER)
@@ -274,7 +293,7 @@ static int declare(hr__post *p, int n, hr_operand *o)
 hr_status hr__local_collective(hr_group *g, const hr__call *c, hr_stream *s)
 {
     hr__member *m = hr__member_of(g);
-    hr_operand operands[2];
+    hr_operand operands[3];
     hr__post *p;
     if (hr__job_failed(m->ch->job))
         return HR_OK;

@@ -4,6 +4,7 @@
 #include "base/try.h"
 #include "group/local/local_channel.h"
 #include "group/local/local_collective.h"
+#include "group/local/local_symmetric.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -108,5 +109,7 @@ const hr_group_ops hr__local_group_ops = {
     .abort = group_abort,
     .status = group_status,
     .job_reset = job_reset,
+    .window_join = hr__local_window_join,
+    .window_leave = hr__local_window_leave,
     .link_note = link_note,
 };
