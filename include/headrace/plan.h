@@ -44,8 +44,9 @@ typedef hr_status (*hr_slot_fn)(void *layer, hr_layer_ctx *ctx, hr_tensor *const
 HR_API void *hr_layer_ctx_state(hr_layer_ctx *ctx);
 /* The state of this (chunk, microbatch), from any layer of it. NULL if there is none. */
 HR_API void *hr_layer_ctx_chunk_state(hr_layer_ctx *ctx);
-/* Where the weight products of the running slot go: NULL (now) unless weight gradients are delayed and
- * the slot is PRE or MLP, which run theirs later (hr_op_linear() takes it as it is). */
+/* Where the weight products of the running slot go: NULL (now) unless weight gradients are delayed.
+ * Then MLP's run while the dispatch's backward is under way, those of the other slots after PRE's
+ * backward (hr_op_linear() takes the queue as it is). NULL in MTP, pre- and postprocess. */
 HR_API hr_wgrad_queue *hr_layer_ctx_queue(hr_layer_ctx *ctx);
 HR_API int hr_layer_ctx_microbatch(const hr_layer_ctx *ctx);
 HR_API hr_slot
@@ -99,6 +100,11 @@ typedef struct hr_layer_desc {
     /* After the delayed weight gradients of a slot have been issued, on its stream: a place to
      * start their reduction. May be NULL. */
     hr_status (*wgrad_done)(void *layer, hr_layer_ctx *ctx, hr_slot slot);
+    /* Layer-level release hooks (Megatron: those of its sharded layers), on the stream that is current
+     * around the plan: after the forward of the layer's last slot, MTP aside; after the backward of its
+     * first slot or, delayed, its weight gradients. May be NULL. */
+    hr_status (*post_forward)(void *layer, hr_layer_ctx *ctx);
+    hr_status (*post_backward)(void *layer, hr_layer_ctx *ctx);
 } hr_layer_desc;
 
 typedef struct hr_layer_plan_opts {
@@ -130,6 +136,31 @@ HR_API HR_RESULT hr_status hr_layer_plan_run(hr_layer_plan *f, hr_layer_plan *b,
                                              hr_tensor **f_out, hr_tensor **b_grad_out);
 HR_API HR_RESULT hr_status hr_layer_plan_wgrad(hr_layer_plan *b); /* PRE's, left over */
 
+/* ---- stored weight gradients ----------------------------------------------------------------
+ * A zero-bubble schedule splits backward in two: the plan's run gives the gradient of the input, and
+ * leaves each slot's delayed weight gradients in a store, one batch a (chunk, microbatch), for a later
+ * call. They run in the order in which the plan would have run them, on the slot's stream, with its
+ * range, wgrad_done and post_backward; the plan, and so the layer's and the chunk's state, are gone
+ * by then (NULL). What a batch needs it keeps by claims of its own.
+ *
+ * A run of a plan or of a batch that fails empties the store. */
+typedef struct hr_wgrad_store hr_wgrad_store;
+/* `stage` is for messages; HR_NO_STAGE for none. */
+HR_API HR_RESULT hr_status hr_wgrad_store_create(int stage, hr_wgrad_store **out);
+HR_API void hr_wgrad_store_destroy(
+    hr_wgrad_store *store); /* drops what was not run; NULL is fine */
+
+/* Run, once, what the backward of this microbatch left. `chunk` is the chunk's vp_stage, 0 where that is
+ * HR_NO_STAGE. A chunk without weight gradients has an empty batch, which counts like any other.
+ * Errors: ERR_STATE "wgrad_empty", naming stage, chunk and microbatch; what the work returns. */
+HR_API HR_RESULT hr_status hr_wgrad_store_run(hr_wgrad_store *store, int chunk,
+                                              int microbatch);
+HR_API int hr_wgrad_store_pending(const hr_wgrad_store *store); /* batches */
+/* ERR_STATE "wgrad_left", naming the first, if there is one; empty afterwards. */
+HR_API HR_RESULT hr_status hr_wgrad_store_end_step(hr_wgrad_store *store);
+/* After a step that failed elsewhere. */
+HR_API void hr_wgrad_store_clear(hr_wgrad_store *store);
+
 /* ---- a chunk of a model -------------------------------------------------------------------- */
 typedef struct hr_chunk_desc {
     size_t size;
@@ -154,10 +185,13 @@ typedef struct hr_chunk_desc {
 typedef struct hr_build_plan_opts {
     size_t size;
     int microbatch;
-    bool delay_wgrad;        /* weight gradients fill the gaps: in_plan */
+    bool delay_wgrad;        /* weight gradients fill the gaps of the plan */
     bool early_attn_release; /* as in hr_layer_plan_opts */
     bool serial;             /* the same nodes, all issued to the compute stream */
     bool ncclep_zero_copy;
+    hr_wgrad_store
+        *wgrad_store; /* borrowed; weight gradients are delayed and left there,
+                                    not run by the plan. NULL: none is */
 } hr_build_plan_opts;
 
 /* The plan of one microbatch on the current device: all nodes, in one block, with one event. Run it
@@ -185,7 +219,8 @@ typedef struct hr_loss {
 
 typedef struct hr_no_pipelining_opts {
     size_t size;
-    int microbatches; /* 1 at least */
+    int microbatches; /* with 0 one is run all the same, as in Megatron: number 0
+                         overlapped, else -1 */
     bool overlap; /* forward of one microbatch beside the backward of the one before */
     bool forward_only;  /* no backward, no plan beside another */
     bool high_priority; /* of the communication stream, if it is not chosen yet */

@@ -81,7 +81,7 @@ static int last_decoder_layer(const hr_chunk_desc *desc)
     return last;
 }
 
-static hr_status init_ends(hr__chunk_plan *plan, const hr_chunk_desc *desc)
+static void init_ends(hr__chunk_plan *plan, const hr_chunk_desc *desc)
 {
     hr__slot_opts opts = {.names = &hr__preprocess_names,
                           .event = plan->base.event,
@@ -90,23 +90,23 @@ static hr_status init_ends(hr__chunk_plan *plan, const hr_chunk_desc *desc)
     bool norm = desc->final_norm && last_decoder_layer(desc) < 0;
     plan->pre = (hr__slot_node){
         .ctx = &plan->ctx, .slot = HR_SLOTS, .fn = preprocess, .layer = plan};
-    HR_TRY(hr__slot_init(&plan->pre, &opts));
+    hr__slot_init(&plan->pre, &opts);
     opts.names = &hr__postprocess_names;
     plan->post = (hr__slot_node){.ctx = &plan->ctx,
                                  .slot = HR_SLOTS,
                                  .fn = desc->postprocess,
                                  .layer = desc->chunk,
                                  .norm = norm ? HR__NORM_INPUT : HR__NORM_NONE};
-    return hr__slot_init(&plan->post, &opts);
+    hr__slot_init(&plan->post, &opts);
 }
 
-static hr_status init_layers(hr__chunk_plan *plan, const hr_chunk_desc *desc,
-                             const hr_build_plan_opts *opts, char *states)
+static void init_layers(hr__chunk_plan *plan, const hr_chunk_desc *desc,
+                        const hr_build_plan_opts *opts, char *states)
 {
     hr_layer_plan_opts lo = {HR_INIT(hr_layer_plan_opts),
                              .event = plan->base.event,
                              .microbatch = opts->microbatch,
-                             .delay_wgrad = opts->delay_wgrad,
+                             .delay_wgrad = opts->delay_wgrad || opts->wgrad_store,
                              .early_attn_release = opts->early_attn_release,
                              .serial = opts->serial,
                              .ncclep_zero_copy = opts->ncclep_zero_copy};
@@ -116,10 +116,9 @@ static hr_status init_layers(hr__chunk_plan *plan, const hr_chunk_desc *desc,
         hr__layer_place place = {.state = take_state(&states, layer->state_bytes),
                                  .chunk = &plan->chunk,
                                  .norm = i == norm_layer};
-        HR_TRY(hr__layer_plan_init(&plan->layers[i], layer, &lo, &place));
-        plan->n_layers = plan->layers_left = i + 1;
+        hr__layer_plan_init(&plan->layers[i], layer, &lo, &place);
     }
-    return HR_OK;
+    plan->n_layers = plan->layers_left = desc->n_layers;
 }
 
 static hr_status fill(hr__chunk_plan *plan, const hr_chunk_desc *desc,
@@ -128,6 +127,7 @@ static hr_status fill(hr__chunk_plan *plan, const hr_chunk_desc *desc,
 {
     plan->base.ops = &hr__chunk_plan_ops;
     plan->serial = opts->serial;
+    plan->wgrad_store = opts->wgrad_store;
     plan->vp_stage = desc->vp_stage;
     plan->preprocess = desc->preprocess ? desc->preprocess : default_preprocess;
     plan->postprocess = desc->postprocess;
@@ -146,8 +146,9 @@ static hr_status fill(hr__chunk_plan *plan, const hr_chunk_desc *desc,
         return hr_fail(HR_ERR_STATE, "no_device",
                        "hr_build_schedule_plan: no current device");
     HR_TRY(hr_event_create(dev, &plan->base.event));
-    HR_TRY(init_ends(plan, desc));
-    return init_layers(plan, desc, opts, states);
+    init_ends(plan, desc);
+    init_layers(plan, desc, opts, states);
+    return HR_OK;
 }
 
 hr_status hr_build_schedule_plan(const hr_chunk_desc *chunk, hr_tensor *const *inputs,
@@ -175,6 +176,8 @@ void hr__chunk_plan_release(hr__chunk_plan *plan)
     if (plan->released)
         return;
     plan->released = true;
+    hr__wgrad_batch_drop(plan->chunk.batch);
+    plan->chunk.batch = NULL;
     for (int i = 0; i < plan->n_layers; i++)
         hr__layer_plan_release(&plan->layers[i]);
     plan->layers_left = 0;

@@ -2,12 +2,14 @@
 #ifndef HR_CHUNK_PLAN_H
 #define HR_CHUNK_PLAN_H
 #include "plan/layer_plan.h"
+#include "plan/wgrad_batch.h"
 
 typedef struct hr__chunk_plan {
     hr_schedule_plan base; /* first: this is the object that callers hold */
     bool serial;
     bool released;
     int vp_stage;
+    hr_wgrad_store *wgrad_store; /* borrowed; NULL: weight gradients in the plan */
     hr_slot_fn preprocess, postprocess;
     void (*state_fini)(void *state);
     int n_inputs;

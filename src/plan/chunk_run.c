@@ -34,12 +34,22 @@ static hr_status begin_forward(run *r)
     return hr__slot_forward(&r->f->pre, &r->x);
 }
 
+static hr_status open_batch(hr__chunk_plan *b)
+{
+    if (b->wgrad_store == NULL)
+        return HR_OK;
+    int chunk = b->vp_stage == HR_NO_STAGE ? 0 : b->vp_stage;
+    return hr__wgrad_batch_open(b->wgrad_store, chunk, b->ctx.microbatch,
+                                &b->chunk.batch);
+}
+
 static hr_status begin_backward(run *r, hr_tensor *grad)
 {
     HR_TRY(record_current(r->b));
     if (grad == NULL)
         return hr_fail(HR_ERR_INVALID, "no_grad_given",
                        "running plans: a backward plan without gradient");
+    HR_TRY(open_batch(r->b));
     r->g = (hr__grads){.t = {hr_tensor_retain(grad)}, .n = 1};
     if (r->hooks->pre_backward) {
         HR_TRY(r->hooks->pre_backward(r->hooks->ctx, r->b->vp_stage));
@@ -121,9 +131,21 @@ static hr_status end(run *r)
         HR_TRY(wait_current(r->f));
     if (r->b) {
         HR_TRY(wait_current(r->b));
+        hr__wgrad_batch_commit(r->b->chunk.batch);
+        r->b->chunk.batch = NULL;
         hr__chunk_plan_release(r->b);
     }
     return HR_OK;
+}
+
+/* The step that this run was a part of has failed: its stored work must not reach the next one. */
+static void forget_stored(hr__chunk_plan *plan)
+{
+    if (plan == NULL || plan->wgrad_store == NULL)
+        return;
+    hr__wgrad_batch_drop(plan->chunk.batch);
+    plan->chunk.batch = NULL;
+    hr_wgrad_store_clear(plan->wgrad_store);
 }
 
 static hr_status steps(run *r, hr_tensor *grad)
@@ -156,6 +178,10 @@ hr_status hr__chunk_plan_run(hr_schedule_plan *f, hr_schedule_plan *b, hr_tensor
     HR_TRY(check(r.b, "backward"));
     hr_status st = steps(&r, grad);
     hr__grads_drop(&r.g);
+    if (st < 0) {
+        forget_stored(r.f);
+        forget_stored(r.b);
+    }
     if (st >= 0 && f && r.x.n)
         *output = hr_tensor_retain(r.x.t[0]);
     return st;

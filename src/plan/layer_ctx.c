@@ -1,7 +1,7 @@
 /* One node of a plan: how a slot's function becomes a schedule node, and what it may ask for
  * while it runs. */
 #include "base/try.h"
-#include "plan/slot.h"
+#include "plan/wgrad_batch.h"
 
 void *hr_layer_ctx_state(hr_layer_ctx *ctx)
 {
@@ -13,9 +13,15 @@ void *hr_layer_ctx_chunk_state(hr_layer_ctx *ctx)
     return ctx->chunk ? ctx->chunk->state : NULL;
 }
 
+/* Without memory for a queue the work is done at once: the same bits, only sooner. */
 hr_wgrad_queue *hr_layer_ctx_queue(hr_layer_ctx *ctx)
 {
-    return ctx->running ? ctx->running->queue : NULL;
+    hr__slot_node *sn = ctx->running;
+    if (sn == NULL || !sn->delay_wgrad)
+        return NULL;
+    if (sn->queue == NULL && hr_wgrad_queue_create(&sn->queue) >= 0)
+        sn->node.opts.wgrad_queue = sn->queue;
+    return sn->queue;
 }
 
 int hr_layer_ctx_microbatch(const hr_layer_ctx *ctx)
@@ -122,6 +128,18 @@ static hr_status node_wgrad_done(void *ctx)
     return sn->wgrad_done(sn->layer, sn->ctx, sn->slot);
 }
 
+static hr_status node_post_forward(void *ctx)
+{
+    hr__slot_node *sn = ctx;
+    return sn->post_forward(sn->layer, sn->ctx);
+}
+
+static hr_status node_post_backward(void *ctx)
+{
+    hr__slot_node *sn = ctx;
+    return sn->post_backward(sn->layer, sn->ctx);
+}
+
 hr_stream *hr__comp_stream(void *ctx)
 {
     return hr_get_comp_stream();
@@ -133,19 +151,19 @@ hr_stream *hr__comm_stream(void *ctx)
 }
 
 /* ---- life, and passing on ------------------------------------------------------------------ */
-static bool has_wgrads(const hr__slot_node *sn)
+/* The rest of these, MTP's head among them, compute their weight gradients in their own backward. */
+static bool may_delay(hr_slot slot)
 {
-    return sn->slot == HR_SLOT_PRE || sn->slot == HR_SLOT_MLP;
+    return slot < HR_SLOT_MTP;
 }
 
-hr_status hr__slot_init(hr__slot_node *sn, const hr__slot_opts *opts)
+void hr__slot_init(hr__slot_node *sn, const hr__slot_opts *opts)
 {
     if (sn->fn == NULL) {
         hr__node_init_noop(&sn->node);
-        return HR_OK;
+        return;
     }
-    if (opts->delay_wgrad && has_wgrads(sn))
-        HR_TRY(hr_wgrad_queue_create(&sn->queue));
+    sn->delay_wgrad = opts->delay_wgrad && may_delay(sn->slot);
     hr_schedule_node_opts o = {
         HR_INIT(hr_schedule_node_opts),
         .forward = node_forward,
@@ -155,12 +173,37 @@ hr_status hr__slot_init(hr__slot_node *sn, const hr__slot_opts *opts)
         .event = opts->event,
         .free_input = opts->free_input,
         .ncclep_zero_copy = opts->zero_copy,
-        .wgrad_queue = sn->queue,
         .wgrad_done = sn->wgrad_done ? node_wgrad_done : NULL,
+        .post_forward = sn->post_forward ? node_post_forward : NULL,
+        .post_backward = sn->post_backward ? node_post_backward : NULL,
     };
     hr__node_init(&sn->node, &o, opts->names);
     hr_node_set_mark(&sn->node, opts->number, sn->ctx->microbatch);
-    return HR_OK;
+}
+
+void hr__slot_move_wgrad(hr__slot_node *from, hr_layer_ctx *ctx, hr__slot_node *to)
+{
+    hr_schedule_node_opts o = from->node.opts;
+    *to = (hr__slot_node){.ctx = ctx,
+                          .slot = from->slot,
+                          .layer = from->layer,
+                          .wgrad_done = from->wgrad_done,
+                          .post_backward = from->post_backward,
+                          .queue = from->queue};
+    o.ctx = to;
+    o.stream = from->node.stream;
+    o.stream_fn = NULL;
+    hr__node_init(&to->node, &o, &from->node.names);
+    hr_node_set_mark(&to->node, from->node.layer, from->node.microbatch);
+    from->queue = from->node.opts.wgrad_queue = NULL;
+}
+
+hr_status hr__slot_wgrad(hr__slot_node *sn)
+{
+    struct hr__wgrad_batch *batch = sn->ctx->chunk ? sn->ctx->chunk->batch : NULL;
+    if (batch && sn->queue)
+        return hr__wgrad_batch_take(batch, sn);
+    return hr_node_backward_dw(&sn->node);
 }
 
 void hr__slot_fini(hr__slot_node *sn)

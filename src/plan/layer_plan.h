@@ -13,15 +13,14 @@ struct hr_layer_plan {
 };
 
 /* In the caller's zeroed memory, `state` too (desc->state_bytes of it). `norm`: the final norm comes
- * after this layer. A failed init needs no fini. */
+ * after this layer. */
 typedef struct hr__layer_place {
     void *state;
     hr__chunk_ctx *chunk;
     bool norm;
 } hr__layer_place;
-hr_status hr__layer_plan_init(hr_layer_plan *plan, const hr_layer_desc *desc,
-                              const hr_layer_plan_opts *opts,
-                              const hr__layer_place *place);
+void hr__layer_plan_init(hr_layer_plan *plan, const hr_layer_desc *desc,
+                         const hr_layer_plan_opts *opts, const hr__layer_place *place);
 
 /* Give up everything but the memory; again is harmless. */
 void hr__layer_plan_release(hr_layer_plan *plan);

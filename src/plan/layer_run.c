@@ -21,7 +21,17 @@ static hr_status bwd(hr_layer_plan *b, hr_slot slot, hr__grads *g)
 
 static hr_status wgrad(hr_layer_plan *b, hr_slot slot)
 {
-    return b ? hr_node_backward_dw(&b->slot[slot].node) : HR_OK;
+    return b ? hr__slot_wgrad(&b->slot[slot]) : HR_OK;
+}
+
+/* All but MLP's, in the order of backward. A transfer has some only if it asked for a queue. */
+static hr_status last_wgrads(hr_layer_plan *b)
+{
+    if (b && b->slot[HR_SLOT_COMBINE].queue)
+        HR_TRY(wgrad(b, HR_SLOT_COMBINE));
+    if (b && b->slot[HR_SLOT_DISPATCH].queue)
+        HR_TRY(wgrad(b, HR_SLOT_DISPATCH));
+    return wgrad(b, HR_SLOT_PRE);
 }
 
 hr_status hr__layer_run(hr_layer_plan *f, hr_layer_plan *b, hr__flow *x, hr__grads *g,
@@ -42,7 +52,7 @@ hr_status hr__layer_run(hr_layer_plan *f, hr_layer_plan *b, hr__flow *x, hr__gra
     if (!early)
         HR_TRY(bwd(b, HR_SLOT_PRE, g));
     HR_TRY(fwd(f, HR_SLOT_MTP, x));
-    return is_last_layer_in_bwd ? HR_OK : wgrad(b, HR_SLOT_PRE);
+    return is_last_layer_in_bwd ? HR_OK : last_wgrads(b);
 }
 
 hr_status hr_layer_plan_run(hr_layer_plan *f, hr_layer_plan *b, hr_tensor *f_input,
@@ -64,5 +74,5 @@ hr_status hr_layer_plan_run(hr_layer_plan *f, hr_layer_plan *b, hr_tensor *f_inp
 
 hr_status hr_layer_plan_wgrad(hr_layer_plan *b)
 {
-    return wgrad(b, HR_SLOT_PRE);
+    return last_wgrads(b);
 }

@@ -156,7 +156,7 @@ static hr_status phase(step *s, flight *f, flight *b)
 
 static hr_status overlapped_phases(step *s, flight fl[2])
 {
-    int last = s->o->microbatches - 1;
+    int last = s->o->microbatches > 0 ? s->o->microbatches - 1 : 0;
     HR_TRY(make_plan(s, 0, true, &fl[0]));
     HR_TRY(phase(s, &fl[0], NULL));
     HR_TRY(no_sync(s, true));
@@ -194,18 +194,23 @@ static hr_status one_after_the_other(step *s, int m, flight *fl)
     return hr_schedule_plan_run(NULL, fl->plan, grad, NULL, &none);
 }
 
+static hr_status serial_microbatch(step *s, int m)
+{
+    flight fl;
+    hr_status st = one_after_the_other(s, m, &fl);
+    flight_end(&fl);
+    return st;
+}
+
+/* The last one stands apart, and so there is one even where none was asked for. */
 static hr_status run_serial(step *s)
 {
+    int last = s->o->microbatches - 1;
     HR_TRY(no_sync(s, true));
-    for (int m = 0; m < s->o->microbatches; m++) {
-        flight fl;
-        if (m == s->o->microbatches - 1)
-            HR_TRY(no_sync(s, false));
-        hr_status st = one_after_the_other(s, m, &fl);
-        flight_end(&fl);
-        HR_TRY(st);
-    }
-    return HR_OK;
+    for (int m = 0; m < last; m++)
+        HR_TRY(serial_microbatch(s, m));
+    HR_TRY(no_sync(s, false));
+    return serial_microbatch(s, last);
 }
 
 static hr_status check(const hr_no_pipelining_opts *o)
@@ -214,9 +219,9 @@ static hr_status check(const hr_no_pipelining_opts *o)
         return hr_fail(HR_ERR_INVALID, "no_argument",
                        "a step needs functions for plan and loss");
     HR_CHECK_OPTS(o, hr_no_pipelining_opts);
-    if (o->microbatches < 1)
-        return hr_fail(HR_ERR_INVALID, "microbatches",
-                       "a step of %d microbatches; 1 at least", o->microbatches);
+    if (o->microbatches < 0)
+        return hr_fail(HR_ERR_INVALID, "microbatches", "a step of %d microbatches",
+                       o->microbatches);
     if (hr_get_comp_stream() == NULL)
         return hr_fail(HR_ERR_STATE, "no_device", "a step without current device");
     return HR_OK;

@@ -14,6 +14,8 @@ typedef struct hr__chunk_ctx {
     void *chunk;
     hr_status (*final_norm)(void *chunk, hr_layer_ctx *ctx, hr_tensor *in,
                             hr_tensor **out);
+    struct hr__wgrad_batch
+        *batch; /* where weight gradients are left; NULL: in the plan */
 } hr__chunk_ctx;
 
 /* When a slot's function is wrapped in the final norm. */
@@ -25,8 +27,11 @@ typedef struct hr__slot_node {
     hr_slot_fn fn;
     void *layer; /* first argument of fn */
     hr_status (*wgrad_done)(void *layer, hr_layer_ctx *ctx, hr_slot slot);
+    hr_status (*post_forward)(void *layer, hr_layer_ctx *ctx);
+    hr_status (*post_backward)(void *layer, hr_layer_ctx *ctx);
     hr__norm norm;
-    hr_wgrad_queue *queue;
+    bool delay_wgrad;
+    hr_wgrad_queue *queue; /* made when the slot asks for it */
     int n_side;
     hr_tensor *before[HR_NODE_MAX]; /* in this node's graph */
     hr_tensor *side[HR_NODE_MAX];   /* detached; gets the gradient for `before` */
@@ -49,10 +54,16 @@ typedef struct hr__slot_opts {
     int number; /* of the layer; -1: none */
 } hr__slot_opts;
 
-/* The caller has filled ctx, slot, fn, layer, wgrad_done and norm; the rest is zero. fn NULL makes a
+/* The caller has filled ctx, slot, fn, layer, the hooks and norm; the rest is zero. fn NULL makes a
  * noop. */
-hr_status hr__slot_init(hr__slot_node *sn, const hr__slot_opts *opts);
+void hr__slot_init(hr__slot_node *sn, const hr__slot_opts *opts);
 void hr__slot_fini(hr__slot_node *sn);
+
+/* Run the delayed weight gradients, or leave them in the batch of the plan. */
+hr_status hr__slot_wgrad(hr__slot_node *sn);
+/* Make `to` a node that has the delayed weight gradients of `from` and nothing else, with `ctx` in
+ * place of the plan's; `from` has none afterwards. */
+void hr__slot_move_wgrad(hr__slot_node *from, hr_layer_ctx *ctx, hr__slot_node *to);
 
 hr_stream *hr__comp_stream(void *ctx);
 hr_stream *hr__comm_stream(void *ctx);

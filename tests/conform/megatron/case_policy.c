@@ -119,14 +119,16 @@ static hr_status wgrad_done(void *layer, hr_layer_ctx *ctx, hr_slot slot)
     return HR_OK;
 }
 
-static const char *node_left_out(json_t *c)
+static hr_status post_forward(void *layer, hr_layer_ctx *ctx)
 {
-    const char *slot = json_string_value(json_object_get(c, "slot"));
-    if (case_has(c, "layer_hooks"))
-        return "FSDP: no sharded parameters and their hooks";
-    if (case_has(c, "delay_wgrad") && slot_of(slot) != HR_SLOT_PRE)
-        return "delayed weight gradients in a transfer slot, which has no weights here";
-    return NULL;
+    rec_add(&((one_node *)layer)->r, "[s]", "post_fwd_hook");
+    return HR_OK;
+}
+
+static hr_status post_backward(void *layer, hr_layer_ctx *ctx)
+{
+    rec_add(&((one_node *)layer)->r, "[s]", "post_bwd_hook");
+    return HR_OK;
 }
 
 /* A layer with the one slot. All is done on "comm", also what is the compute stream's. */
@@ -138,6 +140,8 @@ static hr_layer_plan *make_plan(one_node *t)
     desc.slot[slot] = sub;
     desc.free_input[slot] = case_has(t->c, "free");
     desc.wgrad_done = case_has(t->c, "param_hooks") ? wgrad_done : NULL;
+    desc.post_forward = case_has(t->c, "layer_hooks") ? post_forward : NULL;
+    desc.post_backward = case_has(t->c, "layer_hooks") ? post_backward : NULL;
     rec_need(hr_layer_plan_create(&desc,
                                   &(hr_layer_plan_opts){
                                       HR_INIT(hr_layer_plan_opts),
@@ -226,10 +230,7 @@ static verdict layer_node(json_t *c, outcome *o)
 {
     static cmp names;
     one_node *t = &the_node;
-    const char *reason = node_left_out(c);
     hr_stream *previous;
-    if (reason)
-        return out_left(o, reason);
     rec_open(&t->r, false);
     cmp_init(&names);
     t->c = c;

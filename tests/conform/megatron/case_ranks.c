@@ -5,7 +5,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-enum { RANKS = 64 };
+enum { RANKS = 64 }; /* of a group; the world may be larger */
 
 typedef struct row {
     int first, last, first_rank, last_rank, next, prev;
@@ -62,14 +62,14 @@ static verdict pp_ranks(json_t *c, outcome *o)
     int world = 1;
     size_t i;
     memset(&j, 0, sizeof j);
+    if (json_array_size(group) > RANKS)
+        return out_differs(o, "a group of more than %d ranks", RANKS);
     json_array_foreach(group, i, v)
     {
         j.ranks[j.n++] = (int)json_integer_value(v);
         if (j.ranks[i] >= world)
             world = j.ranks[i] + 1;
     }
-    if (world > RANKS)
-        return out_left(o, "a job of more ranks than threads are started here");
     if (initialized)
         rec_need(hr_local_run(world, NULL, each_rank, &j), "job");
     else

@@ -17,8 +17,8 @@ typedef struct step_case {
     json_t *c;
     bool overlap, first_done;
     json_t *store;
-    step_plan plan[MICROBATCHES];
-    stub_chunk chunk[MICROBATCHES];
+    step_plan plan[MICROBATCHES + 1]; /* from number -1 on, as the next */
+    stub_chunk chunk[MICROBATCHES + 1];
 } step_case;
 
 static step_case the_case; /* large, and one at a time */
@@ -69,12 +69,13 @@ static hr_status build_inner(step_case *s, step_plan *p)
 {
     char name[16];
     snprintf(name, sizeof name, "m%d", p->m);
-    stub_describe_chunk(&s->chunk[p->m], &s->r, name, json_object_get(s->c, "layers"),
-                        s->c, case_int(s->c, "post", 1));
+    stub_describe_chunk(&s->chunk[p->m + 1], &s->r, name,
+                        json_object_get(s->c, "layers"), s->c,
+                        case_int(s->c, "post", 1));
     hr_build_plan_opts opts = {HR_INIT(hr_build_plan_opts), .microbatch = p->m,
                                .delay_wgrad = case_int(s->c, "dw", 1),
                                .early_attn_release = case_has(s->c, "early")};
-    return hr_build_schedule_plan(&s->chunk[p->m].chunk, NULL, 0, &opts, &p->inner);
+    return hr_build_schedule_plan(&s->chunk[p->m + 1].chunk, NULL, 0, &opts, &p->inner);
 }
 
 /* What the original asks the user's model for, one by one, is the business of this one function. */
@@ -82,7 +83,7 @@ static void write_forward_step(step_case *s, int m, bool overlap)
 {
     json_t *first = json_object_get(s->c, "first_val");
     bool told_not_first = case_has(s->c, "fo") && json_is_false(first);
-    if (!s->first_done && !told_not_first)
+    if (!s->first_done && !told_not_first && m >= 0)
         rec_add(&s->r, "[s]", "first_mb");
     s->first_done = true;
     rec_add(&s->r, "[s,i]", "set_mb", m);
@@ -93,7 +94,7 @@ static void write_forward_step(step_case *s, int m, bool overlap)
 static hr_status make_plan(void *ctx, int m, bool overlap, hr_schedule_plan **plan)
 {
     step_case *s = ctx;
-    step_plan *p = &s->plan[m];
+    step_plan *p = &s->plan[m + 1];
     char event[16];
     write_forward_step(s, m, overlap);
     *p = (step_plan){.base = {.ops = &plan_ops}, .m = m};
@@ -172,12 +173,12 @@ static hr_status final(void *ctx, int64_t tokens)
 /* ---- the case ------------------------------------------------------------------------------- */
 static const char *left_out(json_t *c)
 {
-    if (case_int(c, "mb", 0) < 1)
-        return "a step of no microbatch is refused here";
     if (case_has(c, "scale"))
         return "gradient scaler";
     if (case_has(c, "autocast"))
         return "autocast";
+    if (case_has(c, "fsdp"))
+        return "FSDP: no sharded parameters and their hooks";
     return plan_left_out(c);
 }
 

@@ -3,7 +3,18 @@
  * a file and the first differences; any difference, or no case at all, makes it fail. What the
  * records mean is in data/megatron/README.md.
  *
- * What is left out is left out by a rule with a reason, never by the name of a case. */
+ * What is left out is left out by a rule with a reason, never by the name of a case.
+ *
+ * Where the comparison gives way, and why:
+ * - Records of the engine (accum; op_bwd of a single node) are skipped, as the recordings allow.
+ * - Misuse that we refuse before anything is done (a spent node, no argument, an absent output, a
+ *   second run of weight gradients): the reason is compared, the trace is not. What the original
+ *   stores in a node before it finds it spent is not asked for (case_node.c).
+ * - After a failed run of plans we close the layer's range, which the original leaves open.
+ * - Numbers of copies (x.d#2) are compared one to one, since who refuses earlier makes fewer.
+ * - Priorities are those of our device in place of the recorded device's (case_streams.c).
+ * - A step's loss divided by the one rank of a context group (imul by 1) is no work here, and the
+ *   serial loss gets a copy that is cut from the plan's graph (case_step.c). */
 #include "compare.h"
 
 #include <stdlib.h>
@@ -11,23 +22,24 @@
 
 static const struct file {
     const char *name;
-    verdict (*run)(json_t *c, outcome *o); /* NULL: not covered yet */
+    verdict (*run)(json_t *c, outcome *o); /* NULL: there is nothing yet to be judged */
+    const char *missing;
 } files[] = {
-    {"schedule_node.json", run_node_case},
-    {"layer_plan.json", run_layer_case},
-    {"chunk_plan.json", run_chunk_case},
-    {"no_pipelining.json", run_step_case},
-    {"layer_node.json", run_policy_case},
-    {"streams.json", run_streams_case},
-    {"stage_grad.json", run_stage_case},
-    {"rank_helpers.json", run_ranks_case},
-    {"microbatch_counts.json", NULL},
-    {"schedule_tables.json", NULL},
-    {"p2p_order.json", NULL},
-    {"rank_grids.json", run_grid_case},
-    {"group_creation.json", run_world_case},
-    {"pipeline_1f1b.json", NULL},
-    {"pipeline_interleaved.json", NULL},
+    {"schedule_node.json", run_node_case, NULL},
+    {"layer_plan.json", run_layer_case, NULL},
+    {"chunk_plan.json", run_chunk_case, NULL},
+    {"no_pipelining.json", run_step_case, NULL},
+    {"layer_node.json", run_policy_case, NULL},
+    {"streams.json", run_streams_case, NULL},
+    {"stage_grad.json", run_stage_case, NULL},
+    {"rank_helpers.json", run_ranks_case, NULL},
+    {"microbatch_counts.json", NULL, "the schedules over stages: not in this version"},
+    {"schedule_tables.json", NULL, "the schedules over stages: not in this version"},
+    {"p2p_order.json", NULL, "the communicator between stages: not in this version"},
+    {"rank_grids.json", run_grid_case, NULL},
+    {"group_creation.json", run_world_case, NULL},
+    {"pipeline_1f1b.json", NULL, "the steps over stages: not in this version"},
+    {"pipeline_interleaved.json", NULL, "the steps over stages: not in this version"},
 };
 
 enum { SHOWN = 5, REASONS = 16 };
@@ -56,7 +68,7 @@ static void count_reason(tally *t, const char *reason)
 static void run_case(const struct file *f, json_t *c, tally *t)
 {
     outcome o = {.verdict = EQUAL};
-    verdict v = f->run ? f->run(c, &o) : out_left(&o, "next");
+    verdict v = f->run ? f->run(c, &o) : out_left(&o, f->missing);
     if (v == LEFT_OUT) {
         t->left++;
         count_reason(t, o.reason);

@@ -201,6 +201,34 @@ static hr_free_input_facts facts_of(json_t *c, bool moe)
     return f;
 }
 
+/* ---- hooks ------------------------------------------------------------------------------- */
+static hr_status wgrad_done(void *layer, hr_layer_ctx *ctx, hr_slot slot)
+{
+    stub_layer *l = layer;
+    rec_add(l->r, "[s,s,s]", "wgrad_hook",
+            joined(l->name, slot == HR_SLOT_PRE ? "pre" : "mlp"), rec_current(l->r));
+    if (l->mtp && slot == HR_SLOT_PRE)
+        rec_add(l->r, "[s,s,s]", "wgrad_hook", joined(l->name, "eh"),
+                rec_current(l->r));
+    return HR_OK;
+}
+
+static hr_status layer_hook(stub_layer *l, const char *which)
+{
+    rec_add(l->r, "[s,s,s,s]", "layer_hook", l->name, which, rec_current(l->r));
+    return HR_OK;
+}
+
+static hr_status post_forward(void *layer, hr_layer_ctx *ctx)
+{
+    return layer_hook(layer, "post_forward");
+}
+
+static hr_status post_backward(void *layer, hr_layer_ctx *ctx)
+{
+    return layer_hook(layer, "post_backward");
+}
+
 void stub_describe(stub_layer *layer, rec *r, const char *name, const char *kind,
                    json_t *c, hr_layer_desc *desc)
 {
@@ -218,6 +246,11 @@ void stub_describe(stub_layer *layer, rec *r, const char *name, const char *kind
     desc->slot[HR_SLOT_DISPATCH] = facts.moe ? slot_dispatch : NULL;
     desc->slot[HR_SLOT_COMBINE] = facts.moe ? slot_combine : NULL;
     desc->slot[HR_SLOT_MTP] = mtp ? slot_mtp : NULL;
+    desc->wgrad_done = case_has(c, "wgrad_hooks") ? wgrad_done : NULL;
+    if (case_has(c, "fsdp")) {
+        desc->post_forward = post_forward;
+        desc->post_backward = post_backward;
+    }
     for (int s = 0; s < HR_SLOTS; s++)
         desc->free_input[s] = hr_free_input_policy((hr_slot)s, &facts);
 }
@@ -314,8 +347,6 @@ const char *plan_left_out(json_t *c)
 {
     if (case_has(c, "fp8"))
         return "fp8: no low-precision context";
-    if (case_has(c, "fsdp"))
-        return "FSDP: no sharded parameters and their hooks";
     return NULL;
 }
 

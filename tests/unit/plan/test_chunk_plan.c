@@ -175,17 +175,32 @@ static void failed_step_leaves_nothing(void **state)
     on_one_rank(failed_step_leaves_nothing_);
 }
 
-static hr_status no_microbatch_is_refused_(hr_group *world, void *arg)
+static hr_status never_a_plan(void *ctx, int m, bool overlap, hr_schedule_plan **plan)
 {
+    return hr_fail(HR_ERR_CALLBACK, "never", "asked for a plan");
+}
+
+static hr_status never_a_loss(void *ctx, int m, hr_tensor *output, hr_loss *out)
+{
+    return HR_ERR_CALLBACK;
+}
+
+static hr_status step_without_sense_is_refused_(hr_group *world, void *arg)
+{
+    hr_no_pipelining_opts opts = {HR_INIT(hr_no_pipelining_opts), .microbatches = -1};
     EXPECT(hr_forward_backward_no_pipelining(NULL) == HR_ERR_INVALID);
-    EXPECT(hr_forward_backward_no_pipelining(&(hr_no_pipelining_opts){
-               HR_INIT(hr_no_pipelining_opts), .microbatches = 0}) == HR_ERR_INVALID);
+    EXPECT(hr_forward_backward_no_pipelining(&opts) == HR_ERR_INVALID);
+    EXPECT(strcmp(hr_last_reason(), "no_argument") == 0);
+    opts.plan = never_a_plan;
+    opts.loss = never_a_loss;
+    EXPECT(hr_forward_backward_no_pipelining(&opts) == HR_ERR_INVALID);
+    EXPECT(strcmp(hr_last_reason(), "microbatches") == 0);
     return HR_OK;
 }
 
-static void no_microbatch_is_refused(void **state)
+static void step_without_sense_is_refused(void **state)
 {
-    on_one_rank(no_microbatch_is_refused_);
+    on_one_rank(step_without_sense_is_refused_);
 }
 
 int main(void)
@@ -196,7 +211,7 @@ int main(void)
         cmocka_unit_test(backward_before_forward_is_refused),
         cmocka_unit_test(missing_input_is_named),
         cmocka_unit_test(failed_step_leaves_nothing),
-        cmocka_unit_test(no_microbatch_is_refused),
+        cmocka_unit_test(step_without_sense_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,7 +12,7 @@
 #include "base/try.h"
 #include "toy_model.h"
 
-enum { RANKS = 2, RUNS = 6 };
+enum { RANKS = 2, RUNS = 8 };
 
 static const toy_step_opts runs[RUNS] = {
     {.overlap = false},
@@ -21,6 +21,8 @@ static const toy_step_opts runs[RUNS] = {
     {.overlap = true, .early = true},
     {.overlap = true, .delay_wgrad = true, .early = true},
     {.overlap = false, .delay_wgrad = true},
+    {.overlap = true, .stored = true},
+    {.overlap = false, .stored = true, .early = true},
 };
 
 typedef struct seen {

@@ -167,6 +167,7 @@ hr_status toy_input(const toy_model *m, int microbatch, hr_tensor **out)
 typedef struct step {
     toy_model *m;
     const toy_step_opts *opts;
+    hr_wgrad_store *store; /* NULL: weight gradients in the plan */
     hr_tensor *loss[TOY_MICROBATCHES];
 } step;
 
@@ -179,7 +180,8 @@ static hr_status make_plan(void *ctx, int mb, bool overlap, hr_schedule_plan **p
         &s->m->chunk, &x, 1,
         &(hr_build_plan_opts){HR_INIT(hr_build_plan_opts), .microbatch = mb,
                               .delay_wgrad = s->opts->delay_wgrad,
-                              .early_attn_release = s->opts->early, .serial = !overlap},
+                              .early_attn_release = s->opts->early, .serial = !overlap,
+                              .wgrad_store = s->store},
         plan);
     hr_tensor_release(x);
     return st;
@@ -207,19 +209,31 @@ static hr_status read_result(step *s, toy_result *out)
     return HR_OK;
 }
 
+static hr_status run_stored(step *s)
+{
+    for (int mb = 0; s->store && mb < TOY_MICROBATCHES; mb++)
+        HR_TRY(hr_wgrad_store_run(s->store, 0, mb));
+    return hr_wgrad_store_end_step(s->store);
+}
+
 hr_status toy_step(toy_model *m, const toy_step_opts *opts, toy_result *out)
 {
     step s = {.m = m, .opts = opts};
     for (int i = 0; i < TOY_WEIGHTS; i++)
         HR_TRY(hr_tensor_set_grad(m->weight[i], NULL));
+    if (opts->stored)
+        HR_TRY(hr_wgrad_store_create(HR_NO_STAGE, &s.store));
     hr_status st = hr_forward_backward_no_pipelining(&(hr_no_pipelining_opts){
         HR_INIT(hr_no_pipelining_opts), .microbatches = TOY_MICROBATCHES,
         .overlap = opts->overlap, .ctx = &s, .plan = make_plan, .loss = loss});
+    if (st >= 0)
+        st = run_stored(&s);
     if (st >= 0)
         st = hr_device_synchronize(hr_device_current());
     if (st >= 0)
         st = read_result(&s, out);
     for (int i = 0; i < TOY_MICROBATCHES; i++)
         hr_tensor_release(s.loss[i]);
+    hr_wgrad_store_destroy(s.store);
     return st;
 }

@@ -35,6 +35,7 @@ hr_status toy_input(const toy_model *m, int microbatch, hr_tensor **out);
 
 typedef struct toy_step_opts {
     bool overlap, delay_wgrad, early;
+    bool stored; /* weight gradients run at the step's end */
 } toy_step_opts;
 typedef struct toy_result {
     float loss[TOY_MICROBATCHES];
