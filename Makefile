@@ -41,7 +41,7 @@ lint:
 	@scripts/lint.sh
 
 format:
-	find include src app tests bench fuzz -name '*.[ch]' | xargs clang-format -i
+	find include src app tests bench fuzz examples -name '*.[ch]' | xargs clang-format -i
 
 install:
 	$(PLAIN)

@@ -13,7 +13,7 @@ check() {
 }
 
 format() {
-    find include src app tests bench fuzz \( -name '*.c' -o -name '*.h' \) -print0 |
+    find include src app tests bench fuzz examples \( -name '*.c' -o -name '*.h' \) -print0 |
         xargs -0 clang-format --dry-run -Werror
 }
 

@@ -51,7 +51,7 @@ for folder in src/*/; do
 done
 
 # What stands beside the file itself is its own business.
-for folder in app bench tests/conform; do
+for folder in app bench examples tests/conform; do
     for line in $(quoted "$folder"); do
         file=${line%%:*} path=${line#*:}
         case "$path" in
