@@ -250,5 +250,18 @@ HR_API HR_RESULT hr_status hr_schedule_plan_run(hr_schedule_plan *f,
                                                 hr_tensor **output);
 HR_API void hr_schedule_plan_destroy(hr_schedule_plan *plan); /* NULL is fine */
 
+/* ---- CPUs near the device -----------------------------------------------------------------
+ * Bind the calling thread and the threads of its current device, and all that those start later, to
+ * the CPUs nearest to that device: a GPU's by PCI locality (sysfs, else hwloc, else NVML); for a
+ * host device the share of its rank, `cores` CPUs that lie together. Always within the CPUs that the
+ * calling thread may use now, which the original overrides. A thread that may use no more CPUs than
+ * its host device has cores stays as it is.
+ *
+ * Order:   blocks until the device's streams are empty.
+ * Errors:  ERR_STATE "no_device"; ERR_UNSUPPORTED "affinity_unknown" (nobody says what is near),
+ *          "affinity_elsewhere" (nothing near may be used), "too_few_cpus" (for a share a rank);
+ *          ERR_PARSE "pci_bus_id"; ERR_DEVICE "affinity_refused". All threads are then bound as before. */
+HR_API HR_RESULT hr_status hr_set_ideal_affinity_for_current_gpu(void);
+
 HR_END_C
 #endif

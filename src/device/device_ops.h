@@ -11,6 +11,7 @@
 #include "device/memory_pool.h"
 #include "device/order_clock.h"
 #include "device/stream_check.h"
+#include <sched.h>
 
 /* One launch as the backend sees it; borrowed for the call. */
 typedef struct hr__launch {
@@ -51,6 +52,11 @@ typedef struct hr_device_ops {
     /* Whole slabs of memory, 64-byte aligned at least; NULL when there is none. */
     void *(*slab_reserve)(hr_device *dev, size_t bytes);
     void (*slab_release)(hr_device *dev, void *slab, size_t bytes);
+
+    /* Optional. NULL: it is on no PCI bus. "0000:3b:00.0" */
+    hr_status (*pci_bus_id)(hr_device *dev, char *out, size_t cap);
+    /* Optional. NULL: it has no threads. All of them keep to `cpus`, or none; streams are empty. */
+    hr_status (*bind)(hr_device *dev, const cpu_set_t *cpus);
 } hr_device_ops;
 
 struct hr_device {

@@ -102,4 +102,5 @@ const hr_device_ops hr__host_ops = {
     .fill = host_fill,
     .slab_reserve = host_slab_reserve,
     .slab_release = host_slab_release,
+    .bind = hr__host_bind,
 };

@@ -88,5 +88,10 @@ void hr__host_close_node(hr__host_stream *s);
 /* host_team.c. NULL, which is a team of one, if there are fewer cores than two. */
 hr_status hr__team_create(int cores, int rank, hr_team **out);
 void hr__team_destroy(hr_team *team);
+/* The threads that it has started so far; while no launch runs. */
+const pthread_t *hr__team_helpers(const hr_team *team, int *n);
+
+/* host_bind.c */
+hr_status hr__host_bind(hr_device *dev, const cpu_set_t *cpus);
 
 #endif

@@ -166,6 +166,12 @@ hr_status hr__team_create(int cores, int rank, hr_team **out)
     return HR_OK;
 }
 
+const pthread_t *hr__team_helpers(const hr_team *team, int *n)
+{
+    *n = team ? team->started : 0;
+    return team ? team->threads : NULL;
+}
+
 void hr__team_destroy(hr_team *team)
 {
     if (team == NULL)
