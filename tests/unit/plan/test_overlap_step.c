@@ -80,6 +80,32 @@ static void nothing_stays_behind_after_a_step(void **state)
     }
 }
 
+/* The original loses the final norm where the last layer is dense. */
+static toy_result dense[RUNS], no_norm;
+
+static hr_status dense_runs(hr_group *world, void *arg)
+{
+    toy_model m;
+    HR_TRY(toy_model_init(&m, world, true));
+    toy_model_make_dense(&m);
+    for (int i = 0; i < RUNS; i++)
+        HR_TRY(toy_step(&m, &runs[i], &dense[i]));
+    m.chunk.final_norm = NULL;
+    HR_TRY(toy_step(&m, &runs[0], &no_norm));
+    toy_model_fini(&m);
+    return HR_OK;
+}
+
+static void dense_last_layer_keeps_its_norm_with_overlap_and_without(void **state)
+{
+    assert_int_equal(hr_local_run(1, NULL, dense_runs, NULL), HR_OK);
+    for (int i = 1; i < RUNS; i++)
+        assert_memory_equal(&dense[i], &dense[0], sizeof(toy_result));
+    assert_true(dense[0].loss[0] != no_norm.loss[0]);
+    for (int k = 0; k < TOY_WIDTH; k++)
+        assert_true(dense[0].grad[(TOY_WEIGHTS - 1) * TOY_WIDTH + k] != 0);
+}
+
 /* ---- against finite differences, on one rank ------------------------------------------------ */
 static double worst; /* of what rounding and curvature allow */
 
@@ -138,6 +164,7 @@ int main(void)
         cmocka_unit_test(overlap_equals_one_stream_to_the_bit),
         cmocka_unit_test(ranks_exchange_tokens),
         cmocka_unit_test(nothing_stays_behind_after_a_step),
+        cmocka_unit_test(dense_last_layer_keeps_its_norm_with_overlap_and_without),
         cmocka_unit_test(gradients_agree_with_finite_differences),
     };
     return cmocka_run_group_tests(tests, run_all, NULL);

@@ -46,12 +46,19 @@ static hr_status pre(void *layer, hr_layer_ctx *ctx, hr_tensor *const *in, int n
     return st;
 }
 
+/* Tells the exchanges of a step apart; not 0. */
+static int tag_of(const toy_layer *l, const hr_layer_ctx *ctx, int which)
+{
+    int layer = (int)(l - l->model->layer);
+    return 16 * (hr_layer_ctx_microbatch(ctx) + 1) + 2 * layer + which;
+}
+
 static hr_status dispatch(void *layer, hr_layer_ctx *ctx, hr_tensor *const *in, int n,
                           hr_tensor **out, int *n_out)
 {
     toy_layer *l = layer;
     *n_out = 1;
-    return toy_exchange(l->model->group, in[0], &out[0]);
+    return toy_exchange(l->model->group, in[0], tag_of(l, ctx, 0), &out[0]);
 }
 
 static hr_status mlp(void *layer, hr_layer_ctx *ctx, hr_tensor *const *in, int n,
@@ -77,7 +84,7 @@ static hr_status combine(void *layer, hr_layer_ctx *ctx, hr_tensor *const *in, i
     toy_layer *l = layer;
     hr_tensor *back;
     *n_out = 1;
-    HR_TRY(toy_exchange(l->model->group, in[0], &back));
+    HR_TRY(toy_exchange(l->model->group, in[0], tag_of(l, ctx, 1), &back));
     hr_status st = add_residual(ctx, back, &out[0]);
     hr_tensor_release(back);
     return st;
@@ -154,6 +161,16 @@ void toy_model_fini(toy_model *m)
 {
     for (int i = 0; i < TOY_WEIGHTS; i++)
         hr_tensor_release(m->weight[i]);
+}
+
+void toy_model_make_dense(toy_model *m)
+{
+    for (int i = 0; i < TOY_LAYERS; i++) {
+        hr_layer_desc *d = &m->desc[i];
+        d->slot[HR_SLOT_DISPATCH] = d->slot[HR_SLOT_COMBINE] = NULL;
+        d->slot[HR_SLOT_MLP] = dense_mlp;
+        memset(d->free_input, 0, sizeof d->free_input);
+    }
 }
 
 hr_status toy_input(const toy_model *m, int microbatch, hr_tensor **out)

@@ -28,6 +28,7 @@ typedef struct toy_model {
 
 /* `norm`: with a final norm. */
 hr_status toy_model_init(toy_model *m, hr_group *group, bool norm);
+void toy_model_make_dense(toy_model *m); /* all layers, before any plan */
 void toy_model_fini(toy_model *m);
 
 /* Input of a microbatch, the same on every run; the caller's. */

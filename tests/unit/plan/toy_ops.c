@@ -1,12 +1,36 @@
 /* See toy_ops.h. One kernel serves all element-wise work: it is told what to compute. */
 #include "toy_ops.h"
 
+#include <time.h>
+
 #include "base/try.h"
+
+static _Thread_local toy_watch *watch;
+
+void toy_watch_set(toy_watch *w)
+{
+    watch = w;
+}
+
+static long next_delay(void)
+{
+    if (watch == NULL || watch->delay_us == 0)
+        return 0;
+    watch->random = watch->random * 1664525U + 1013904223U;
+    return (long)((watch->random >> 8) % (watch->delay_us + 1));
+}
+
+static void write_down(int tag)
+{
+    if (watch && watch->n < TOY_LOG)
+        watch->log[watch->n++] = tag;
+}
 
 typedef enum what { SCALE, SCALE_W, BEND, BEND_BACK, ADD, SQUARES, TIMES } what;
 
 typedef struct args {
     what what;
+    long delay_us;
     int64_t n;
     const float *a, *b;
     float *out;
@@ -16,6 +40,8 @@ static hr_status kernel(const void *p, hr_team *team)
 {
     const args *k = p;
     const float *a = k->a, *b = k->b;
+    if (k->delay_us > 0)
+        nanosleep(&(struct timespec){.tv_nsec = k->delay_us * 1000}, NULL);
     for (int64_t i = 0; i < k->n; i++) {
         switch (k->what) {
         case SCALE:
@@ -46,7 +72,11 @@ static hr_status kernel(const void *p, hr_team *team)
 
 static hr_status run(what kind, hr_tensor *a, hr_tensor *b, hr_tensor *out)
 {
-    args k = {kind, hr_tensor_count(a), hr_tensor_f32(a), b ? hr_tensor_f32(b) : NULL,
+    args k = {kind,
+              next_delay(),
+              hr_tensor_count(a),
+              hr_tensor_f32(a),
+              b ? hr_tensor_f32(b) : NULL,
               hr_tensor_f32(out)};
     hr_operand use[] = {{k.a, hr_tensor_bytes(a), HR_READ},
                         {k.out, hr_tensor_bytes(out), HR_READ_WRITE},
@@ -168,12 +198,18 @@ hr_status toy_loss(hr_tensor *y, hr_tensor **out)
 }
 
 /* ---- exchange ----------------------------------------------------------------------------------- */
-static hr_status exchange(hr_group *group, hr_tensor *x, hr_tensor **out)
+typedef struct exchange_ctx {
+    hr_group *group;
+    int tag;
+} exchange_ctx;
+
+static hr_status exchange(hr_group *group, hr_tensor *x, int tag, hr_tensor **out)
 {
     int64_t counts[16];
     int size = hr_group_size(group);
     for (int r = 0; r < size; r++)
         counts[r] = hr_tensor_count(x) / size;
+    write_down(tag);
     HR_TRY(hr_tensor_check(x, "exchange"));
     HR_TRY(hr_tensor_create(HR_F32, hr_tensor_ndim(x), hr_tensor_shape(x), out));
     return hr_all_to_all_v(group, hr_tensor_data(x), counts, hr_tensor_data(*out),
@@ -182,17 +218,19 @@ static hr_status exchange(hr_group *group, hr_tensor *x, hr_tensor **out)
 
 static hr_status exchange_backward(hr_function *fn, hr_tensor *const *g, hr_tensor **dx)
 {
-    return exchange(*(hr_group **)hr_function_ctx(fn), g[0], &dx[0]);
+    const exchange_ctx *c = hr_function_ctx(fn);
+    return exchange(c->group, g[0], -c->tag, &dx[0]);
 }
 
-static const hr_function_class exchange_class = {
-    .name = "exchange", .ctx_bytes = sizeof(hr_group *), .backward = exchange_backward};
+static const hr_function_class exchange_class = {.name = "exchange",
+                                                 .ctx_bytes = sizeof(exchange_ctx),
+                                                 .backward = exchange_backward};
 
-hr_status toy_exchange(hr_group *group, hr_tensor *x, hr_tensor **out)
+hr_status toy_exchange(hr_group *group, hr_tensor *x, int tag, hr_tensor **out)
 {
     hr_function *fn;
     HR_TRY(hr_function_create(&exchange_class, &x, 1, &fn));
     if (fn)
-        *(hr_group **)hr_function_ctx(fn) = group;
-    return finish(fn, exchange(group, x, out), out);
+        *(exchange_ctx *)hr_function_ctx(fn) = (exchange_ctx){group, tag};
+    return finish(fn, exchange(group, x, tag, out), out);
 }
