@@ -11,6 +11,7 @@
 #include "device/device_ops.h"
 #include "pipeline/affinity.h"
 #include <dirent.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -294,39 +295,54 @@ static void ranks_of_host_devices_take_shares(void **state)
     }
 }
 
+enum { TEAM = 3 };
+
+typedef struct team_look {
+    atomic_int arrived;
+    cpu_set_t seen[TEAM];
+} team_look;
+
+/* A part ends when all have begun, so that each has a thread of its own. */
 static hr_status look_part(void *arg, int i)
 {
-    cpu_set_t *seen = arg;
-    return sched_getaffinity(0, sizeof *seen, &seen[i]) == 0 ? HR_OK : HR_ERR_DEVICE;
+    team_look *l = arg;
+    int64_t give_up = hr_now_ns() + (int64_t)60e9;
+    atomic_fetch_add(&l->arrived, 1);
+    while (atomic_load(&l->arrived) < TEAM)
+        if (hr_now_ns() > give_up)
+            return hr_fail(HR_ERR_TIMEOUT, NULL, "a helper of the team did not come");
+    return sched_getaffinity(0, sizeof l->seen[i], &l->seen[i]) == 0 ? HR_OK
+                                                                     : HR_ERR_DEVICE;
 }
-
-enum { PARTS = 64 };
 
 static hr_status look_with_team(const void *args, hr_team *team)
 {
-    cpu_set_t *const *seen = args;
-    return hr_team_run(team, PARTS, look_part, *seen);
+    team_look *const *l = args;
+    return hr_team_run(team, TEAM, look_part, *l);
+}
+
+static void look_at_team(hr_stream *s, team_look *l)
+{
+    *l = (team_look){0};
+    assert_int_equal(hr_launch(s, "look", look_with_team, &l, sizeof l, NULL, 0),
+                     HR_OK);
+    assert_int_equal(hr_stream_synchronize(s), HR_OK);
 }
 
 /* Helpers that have started move too. */
 static void helpers_of_a_team_move_along(void **state)
 {
     fixture *f = *state;
-    static cpu_set_t seen[PARTS];
-    cpu_set_t *to = seen, narrow = only(nth_cpu(&f->before, 0));
+    static team_look l;
+    cpu_set_t narrow = only(nth_cpu(&f->before, 0));
     hr_device *dev;
-    hr_device_opts o = {HR_INIT(hr_device_opts), .cores = 3};
+    hr_device_opts o = {HR_INIT(hr_device_opts), .cores = TEAM};
     assert_int_equal(hr_device_open("host", &o, &dev), HR_OK);
-    hr_stream *s = hr_device_default_stream(dev);
-    hr_status st = hr_launch(s, "look", look_with_team, &to, sizeof to, NULL, 0);
-    assert_int_equal(st, HR_OK);
-    assert_int_equal(hr_stream_synchronize(s), HR_OK);
+    look_at_team(hr_device_default_stream(dev), &l);
     assert_int_equal(dev->ops->bind(dev, &narrow), HR_OK);
-    st = hr_launch(s, "look", look_with_team, &to, sizeof to, NULL, 0);
-    assert_int_equal(st, HR_OK);
-    assert_int_equal(hr_stream_synchronize(s), HR_OK);
-    for (int i = 0; i < PARTS; i++)
-        assert_true(CPU_EQUAL(&seen[i], &narrow));
+    look_at_team(hr_device_default_stream(dev), &l);
+    for (int i = 0; i < TEAM; i++)
+        assert_true(CPU_EQUAL(&l.seen[i], &narrow));
     hr_device_close(dev);
 }
 
