@@ -39,26 +39,37 @@ static void train(const train_options *o)
         fail_msg("%s", hr_last_error());
 }
 
-static void live_bytes_stay_the_same_over_1000_steps(void **state)
+static void live_bytes_stay_the_same(int mtp, int steps)
 {
-    enum { STEPS = 1000 };
-    static long long live[STEPS];
+    static long long live[1000];
     train_options o;
-    train_case_init(&o, 2, 2, STEPS);
+    train_case_init(&o, 2, 2, steps);
+    o.model.mtp = mtp;
     train(&o);
-    assert_int_equal(metrics(&o, "live_bytes", live, STEPS), STEPS);
-    for (int i = 0; i < STEPS; i++)
+    assert_int_equal(metrics(&o, "live_bytes", live, 1000), steps);
+    for (int i = 0; i < steps; i++)
         assert_int_equal(live[i], live[0]);
     train_case_fini(&o);
 }
 
+static void live_bytes_stay_the_same_over_1000_steps(void **state)
+{
+    live_bytes_stay_the_same(0, 1000);
+}
+
+static void live_bytes_stay_the_same_with_multi_token_prediction(void **state)
+{
+    live_bytes_stay_the_same(1, 200);
+}
+
 /* Every token visits every expert here, so that what a rank receives does not depend on data. */
-static long long peak_of(int microbatches, int overlap, int delay)
+static long long peak_of(int mtp, int microbatches, int overlap, int delay)
 {
     train_options o;
     long long peak[3];
     train_case_init(&o, 2, microbatches, 3);
     o.model.top_k = o.model.experts;
+    o.model.mtp = mtp;
     o.overlap = overlap;
     o.delay_wgrad = delay;
     train(&o);
@@ -67,22 +78,33 @@ static long long peak_of(int microbatches, int overlap, int delay)
     return peak[2];
 }
 
+static void peak_bytes_are_the_same(int mtp, int overlap, int delay)
+{
+    long long few = peak_of(mtp, 8, overlap, delay),
+              many = peak_of(mtp, 64, overlap, delay);
+    print_message("overlap %d delay %d: %lld bytes\n", overlap, delay, few);
+    assert_int_equal(few, many);
+}
+
 static void peak_bytes_are_the_same_for_8_and_64_microbatches(void **state)
 {
     for (int overlap = 0; overlap < 2; overlap++)
-        for (int delay = 0; delay < 2; delay++) {
-            long long few = peak_of(8, overlap, delay),
-                      many = peak_of(64, overlap, delay);
-            print_message("overlap %d delay %d: %lld bytes\n", overlap, delay, few);
-            assert_int_equal(few, many);
-        }
+        for (int delay = 0; delay < 2; delay++)
+            peak_bytes_are_the_same(0, overlap, delay);
+}
+
+static void peak_bytes_are_the_same_with_multi_token_prediction(void **state)
+{
+    peak_bytes_are_the_same(1, 1, 1);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(live_bytes_stay_the_same_over_1000_steps),
+        cmocka_unit_test(live_bytes_stay_the_same_with_multi_token_prediction),
         cmocka_unit_test(peak_bytes_are_the_same_for_8_and_64_microbatches),
+        cmocka_unit_test(peak_bytes_are_the_same_with_multi_token_prediction),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
