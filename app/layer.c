@@ -1,8 +1,8 @@
 /* layer.c: the slots of a dense and of an MoE layer.
  *
  *     MoE     pre: attention, norm, shared expert, router, permutation     aside: residual, shared
- *             dispatch: all-to-all                                         aside: probabilities
- *             mlp: experts    combine: all-to-all back, sum, shared, residual
+ *             dispatch: transfer                                           aside: probabilities
+ *             mlp: experts    combine: transfer back, sum, shared, residual
  *     dense   pre: attention  mlp: norm, SwiGLU, residual
  */
 #include "layer.h"
@@ -96,6 +96,21 @@ static hr_status moe_dispatch(void *layer, hr_layer_ctx *ctx, hr_tensor *const *
     return st;
 }
 
+/* Rows sorted by expert, each weighed inside by its probability. */
+static hr_status experts(const hr_app_layer *l, hr_route *route, hr_tensor *x,
+                         hr_tensor *probs, hr_wgrad_queue *q, hr_tensor **out)
+{
+    hr_tensor *u = NULL, *s = NULL;
+    hr_status st;
+    APP_TRY_GOTO(st, hr_moe_grouped(route, x, l->expert_in, q, &u), done);
+    APP_TRY_GOTO(st, hr_moe_swiglu(route, u, probs, &s), done);
+    APP_TRY_GOTO(st, hr_moe_grouped_last(route, s, l->expert_out, q, out), done);
+done:
+    hr_tensor_release(u);
+    hr_tensor_release(s);
+    return st;
+}
+
 static hr_status moe_mlp(void *layer, hr_layer_ctx *ctx, hr_tensor *const *in, int n,
                          hr_tensor **out, int *n_out)
 {
@@ -105,9 +120,7 @@ static hr_status moe_mlp(void *layer, hr_layer_ctx *ctx, hr_tensor *const *in, i
     hr_status st;
     APP_TRY_GOTO(st, hr_tensor_record_stream(a->probs, hr_stream_current()), done);
     APP_TRY_GOTO(st, hr_moe_sort(a->route, in[0], a->probs, &x, &probs), done);
-    APP_TRY_GOTO(st,
-                 hr_app_experts(&b->math, x, probs, hr_moe_offsets(a->route),
-                                hr_layer_ctx_queue(ctx), &y),
+    APP_TRY_GOTO(st, experts(&b->math, a->route, x, probs, hr_layer_ctx_queue(ctx), &y),
                  done);
     APP_TRY_GOTO(st, hr_moe_unsort(a->route, y, &out[0]), done);
     *n_out = 1;
@@ -160,6 +173,10 @@ void hr_app_block_describe(hr_app_block *block, hr_layer_desc *out)
     hr_free_input_facts facts = {
         HR_INIT(hr_free_input_facts), .moe = is_moe, .dispatcher = HR_DISPATCH_ALLTOALL,
         .local_experts = is_moe ? hr_dispatcher_local_experts(block->dispatcher) : 0};
+    if (is_moe && hr_dispatcher_moe_kind(block->dispatcher) == HR_MOE_SYMMETRIC) {
+        facts.dispatcher = HR_DISPATCH_FLEX; /* what frees as NCCL EP does */
+        facts.backend = HR_FLEX_NCCLEP;
+    }
     *out = (hr_layer_desc){HR_INIT(hr_layer_desc), .layer = block,
                            .number = block->math.index,
                            .state_bytes = is_moe ? sizeof(aside) : 0,

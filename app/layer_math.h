@@ -32,7 +32,7 @@ hr_status hr_app_mlp(const hr_app_layer *l, hr_tensor *n, hr_wgrad_queue *q,
 /* Probabilities and experts [N,K] of what norm2 gave. */
 hr_status hr_app_route(const hr_app_layer *l, hr_tensor *n, hr_tensor **probs,
                        hr_tensor **index);
-/* Rows sorted by expert, each weighed inside by its probability. */
+/* Rows sorted by expert, each weighed inside by its probability; in the plain model. */
 hr_status hr_app_experts(const hr_app_layer *l, hr_tensor *x, hr_tensor *probs,
                          const int64_t *offsets, hr_wgrad_queue *q, hr_tensor **out);
 hr_status hr_app_norm(hr_tensor *x, hr_tensor *gain, hr_tensor **out);

@@ -149,10 +149,12 @@ static hr_status build(hr_app_model *m, const hr_app_model_opts *o, layer_index 
     bool has_moe = m->shape.layers > m->shape.dense_layers;
     if (o->tokens && has_moe)
         APP_TRY(hr_dispatcher_create(
-            &(hr_dispatcher_opts){HR_INIT(hr_dispatcher_opts),
-                                  .experts = m->shape.experts, .top_k = m->shape.top_k,
-                                  .tokens = o->tokens, .counts = o->counts,
-                                  .counts_stream = o->counts_stream},
+            &(hr_dispatcher_opts){
+                HR_INIT(hr_dispatcher_opts), .experts = m->shape.experts,
+                .top_k = m->shape.top_k, .tokens = o->tokens, .counts = o->counts,
+                .counts_stream = o->counts_stream, .kind = o->dispatcher,
+                .max_tokens = o->tokens_per_microbatch, .width = m->shape.width,
+                .capacity_factor = o->capacity_factor},
             &m->dispatcher));
     model_index top = {0};
     declare(m, rank, m->shape.experts / ranks, at, &top);

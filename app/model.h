@@ -42,6 +42,10 @@ typedef struct hr_app_model_opts {
     hr_stream *counts_stream;
     float loss_scale, aux_scale; /* of a token; of a sequence's load-balance loss */
     float mtp_coef;              /* where shape->mtp */
+    hr_moe_kind dispatcher;
+    int64_t
+        tokens_per_microbatch; /* of a rank; this and the next: symmetric kind alone */
+    double capacity_factor;
 } hr_app_model_opts;
 
 /* On the current device and stream; blocks until the values are there. */

@@ -4,6 +4,7 @@
 #include "options.h"
 
 static const char *const off_on[] = {"off", "on", NULL};
+static const char *const dispatchers[] = {"alltoall", "symmetric", NULL};
 static const char *const loss_modes[] = {"sum", "mean_microbatch", "mean_token", NULL};
 
 #define LARGE 1000000000.0 /* what an int holds, and nobody wants more of */
@@ -90,6 +91,11 @@ static const option_spec train_spec[] = {
      .help = "hide all-to-all behind another microbatch"},
     {CHOICE("delay-wgrad", delay_wgrad, off_on, "on"),
      .help = "weight gradients after the transfers they would hold up"},
+    {CHOICE("dispatcher", dispatcher, dispatchers, "alltoall"),
+     .help = "how tokens reach the experts of other ranks"},
+    {REAL("capacity-factor", capacity_factor, 0, 65536, "0"),
+     .shown = "as --ep: nothing can overflow",
+     .help = "rows that a rank has room for, over those it sends; symmetric only"},
     {REAL("link-gbps", link_gbps, 0, 1e6, "2.7"),
      .help = "imitated link, Gbit/s each way a rank; 0: not limited"},
     {REAL("link-us", link_us, 0, 1e7, "20"),
@@ -103,8 +109,6 @@ static const option_spec train_spec[] = {
      .help = "order of forwards and backwards", .missing = "other schedules"},
     {TEXT("layout", layout, "TEXT", "-"), .help = "which layers lie where",
      .missing = "layouts"},
-    {TEXT("dispatcher", dispatcher, "NAME", "alltoall"), .help = "how tokens travel",
-     .missing = "the symmetric dispatcher"},
     {TEXT("profile", profile, "FILE", "off"), .help = "measured costs of nodes",
      .missing = "profiles"},
     HEADING("Optimiser"),

@@ -41,6 +41,8 @@ typedef struct train_options {
     int microbatches, micro_batch_size;
     int global_batch_size; /* = microbatches * micro_batch_size * dp after the checks */
     int overlap, delay_wgrad;
+    int dispatcher;            /* 0 all-to-all, 1 symmetric: an hr_moe_kind */
+    double capacity_factor;    /* of the symmetric one; 0: nothing can overflow */
     double link_gbps, link_us; /* both 0: no imitated link */
     double timeout_s;
     int checkpoint_every; /* steps; 0: only at the end */
@@ -59,7 +61,7 @@ typedef struct train_options {
     char device[16];
     /* Of builds to come: taken at the one value that this build has, never read. */
     int pp, vp;
-    char schedule[16], layout[OPTION_PATH], dispatcher[16], profile[16];
+    char schedule[16], layout[OPTION_PATH], profile[16];
 } train_options;
 
 typedef struct sample_options {

@@ -63,7 +63,11 @@ static hr_status open_model(train_rank *r)
                            .counts_stream = r->counts_stream,
                            .loss_scale = token,
                            .aux_scale = sequence * (float)o->aux_coef,
-                           .mtp_coef = (float)o->mtp_coef};
+                           .mtp_coef = (float)o->mtp_coef,
+                           .dispatcher = (hr_moe_kind)o->dispatcher,
+                           .tokens_per_microbatch =
+                               (int64_t)o->micro_batch_size * o->model.seq,
+                           .capacity_factor = o->capacity_factor};
     return hr_app_model_create(&m, &r->model);
 }
 
@@ -114,6 +118,15 @@ static bool every(int n, int64_t step)
     return n > 0 && step % n == 0;
 }
 
+/* Rows that found no room end the run: what was computed without them is not what was asked for. */
+static hr_status check_capacity(train_rank *r)
+{
+    if (hr_dispatcher_check(r->model->dispatcher, NULL) >= 0)
+        return HR_OK;
+    return hr_fail(HR_ERR_STATE, hr_last_reason(), "%s (--capacity-factor)",
+                   hr_last_error());
+}
+
 /* What follows a step: validation, report, checkpoint. */
 static hr_status after_step(train_rank *r, int64_t step, train_result *res)
 {
@@ -123,8 +136,10 @@ static hr_status after_step(train_rank *r, int64_t step, train_result *res)
     res->hidden = hidden_share(r);
     res->val_loss = NAN;
     hr_mem_get_stats(hr_device_current(), &res->memory);
-    if (last || every(o->eval_every, step))
+    if (last || every(o->eval_every, step)) {
         APP_TRY(hr_app_rank_evaluate(r, &res->val_loss));
+        APP_TRY(check_capacity(r));
+    }
     if (hr_group_rank(r->world) == 0) {
         job->steps_done = step;
         job->last = *res;
@@ -146,6 +161,7 @@ static hr_status loop(train_rank *r)
         int64_t begin = hr_now_ns();
         APP_TRY(hr_app_rank_step(r, step, &res));
         APP_TRY(hr_device_synchronize(dev));
+        APP_TRY(check_capacity(r));
         res.seconds = (double)(hr_now_ns() - begin) * 1e-9;
         if (step + 1 == job->opts->steps ||
             res.stop) /* its spans are what the pictures show */

@@ -62,9 +62,10 @@ static hr_status microbatch_plan(void *ctx, int m, bool overlap,
         return hr_fail(HR_ERR_ABORTED, "interrupted", "interrupted");
     const int32_t *host = r->batch + 2 * (m * r->tokens_per_microbatch);
     hr_tensor *ids = NULL, *targets = NULL;
-    hr_build_plan_opts opts = {HR_INIT(hr_build_plan_opts), .microbatch = m,
-                               .delay_wgrad = r->job->opts->delay_wgrad,
-                               .serial = !overlap};
+    hr_build_plan_opts opts = {
+        HR_INIT(hr_build_plan_opts), .microbatch = m,
+        .delay_wgrad = r->job->opts->delay_wgrad, .serial = !overlap,
+        .ncclep_zero_copy = r->job->opts->dispatcher == HR_MOE_SYMMETRIC};
     hr_status st = upload(r, host, &ids);
     if (st >= 0)
         st = upload(r, host + r->tokens_per_microbatch, &targets);

@@ -70,9 +70,9 @@ static void every_default_is_valid(void **state)
 static void values_follow_a_blank_or_an_equals_sign(void **state)
 {
     (void)state;
-    assert_int_equal(
-        parse("--steps 7 --lr=0.5 --overlap off --check --dry-run --seed=9007199254740992"),
-        HR_OK);
+    assert_int_equal(parse("--steps 7 --lr=0.5 --overlap off --check --dry-run "
+                           "--seed=9007199254740992"),
+                     HR_OK);
     assert_int_equal(o.steps, 7);
     assert_float_equal(o.lr, 0.5, 0);
     assert_int_equal(o.overlap, 0);
@@ -135,19 +135,20 @@ static void a_value_of_another_kind_is_refused(void **state)
     refused("--check=perhaps", "--check", "'perhaps'");
     refused("--steps", "--steps wants a value", "--steps N");
     refused("--steps --lr 1", "--steps wants a value", "--steps N");
+    refused("--dispatcher symetric", "'symetric'", "'symmetric'");
+    refused("--capacity-factor -1", "--capacity-factor", "nearest valid value is 0");
 }
 
 static void what_later_builds_bring_is_taken_at_its_trivial_value_only(void **state)
 {
     (void)state;
-    assert_int_equal(parse("--pp 1 --vp 1 --schedule combined --layout - --dispatcher "
-                           "alltoall --profile off --device host"),
+    assert_int_equal(parse("--pp 1 --vp 1 --schedule combined --layout - --profile off "
+                           "--device host"),
                      HR_OK);
     refused("--pp 2", "--pp '2'", "this build does not have pipeline stages");
     refused("--vp 2", "--vp '2'", "this build does not have");
     refused("--schedule dualpipe", "dualpipe", "'combined'");
     refused("--layout E|t*4|L", "--layout", "this build does not have");
-    refused("--dispatcher symmetric", "symmetric", "'alltoall'");
     refused("--profile p.json", "--profile", "'off'");
     refused("--device cuda", "cuda", "'host'");
 }
