@@ -121,10 +121,11 @@ static bool every(int n, int64_t step)
 /* Rows that found no room end the run: what was computed without them is not what was asked for. */
 static hr_status check_capacity(train_rank *r)
 {
-    if (hr_dispatcher_check(r->model->dispatcher, NULL) >= 0)
-        return HR_OK;
-    return hr_fail(HR_ERR_STATE, hr_last_reason(), "%s (--capacity-factor)",
-                   hr_last_error());
+    hr_overflow worst;
+    hr_status st = hr_dispatcher_check(r->model->dispatcher, &worst);
+    if (st >= 0 || worst.needed == 0)
+        return st;
+    return hr_fail(st, hr_last_reason(), "%s (--capacity-factor)", hr_last_error());
 }
 
 /* What follows a step: validation, report, checkpoint. */
