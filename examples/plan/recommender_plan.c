@@ -28,14 +28,14 @@
             return st_;                                                                \
     } while (0)
 
-/* R ranks, M microbatches of N samples a rank, tables of V rows, C wide. */
-enum { R = 2, M = 5, N = 3, V = 4, C = 2 };
+/* R ranks, M microbatches of N samples a rank, tables of V rows, C wide; ALL ranks' samples. */
+enum { R = 2, M = 5, N = 3, V = 4, C = 2, ALL = R * N };
 
 typedef struct model {
     hr_group *group;
     hr_tensor *table;  /* [V,C]: this rank's kind of feature */
     hr_tensor *w;      /* [1,C] */
-    hr_tensor *ids[M]; /* [R*N]: what each rank's samples have of this kind */
+    hr_tensor *ids[M]; /* [ALL]: what each rank's samples have of this kind */
 } model;
 
 /* ---- what the three nodes do ------------------------------------------------------------------- */
@@ -234,10 +234,10 @@ static int32_t id_of(int kind, int microbatch, int sample)
 
 static hr_status fill_model(model *m, int rank)
 {
-    const int64_t table_shape[2] = {V, C}, w_shape[2] = {1, C}, ids_shape[1] = {R * N};
+    const int64_t table_shape[2] = {V, C}, w_shape[2] = {1, C}, ids_shape[1] = {ALL};
     const float w[C] = {1, 2};
     float table[V * C];
-    int32_t ids[R * N];
+    int32_t ids[ALL];
     for (int i = 0; i < V * C; i++)
         table[i] = (float)(i - 3 + rank);
     TRY(hr_tensor_create(HR_F32, 2, table_shape, &m->table));
@@ -246,7 +246,7 @@ static hr_status fill_model(model *m, int rank)
     TRY(hr_tensor_write(m->w, w, sizeof w));
     TRY(hr_tensor_set_requires_grad(m->table, true));
     for (int i = 0; i < M; i++) {
-        for (int j = 0; j < R * N; j++)
+        for (int j = 0; j < ALL; j++)
             ids[j] = id_of(rank, i, j);
         TRY(hr_tensor_create(HR_I32, 1, ids_shape, &m->ids[i]));
         TRY(hr_tensor_write(m->ids[i], ids, sizeof ids));
@@ -259,7 +259,7 @@ static void expected_gradient(int rank, float g[V * C])
 {
     memset(g, 0, sizeof(float[V * C]));
     for (int i = 0; i < M; i++)
-        for (int j = 0; j < R * N; j++) {
+        for (int j = 0; j < ALL; j++) {
             int v = id_of(rank, i, j);
             float x0 = (float)(v * C - 3 + rank), s = x0 + 2 * (x0 + 1);
             g[v * C] += s;
