@@ -69,7 +69,7 @@ static safetensors *step_in_mode(loss_scale_mode mode, double aux_coef)
 {
     train_options o;
     checkpoint_info info;
-    safetensors *f;
+    safetensors *f = NULL;
     train_case_init(&o, 2, 4, 1);
     mtp(&o);
     o.clip = 0;
