@@ -1,6 +1,6 @@
 /* The one place of this room that looks into streams; see group_order.h. */
 #include "group/group_order.h"
-#include "device/device_ops.h" /* hr__stream_clock, hr_stream.issued */
+#include "device/device_ops.h" /* hr__stream_clock, hr_stream.issued, the checker */
 
 hr_status hr__order_check(const hr__order *o, const hr_stream *s, const char *what)
 {
@@ -25,4 +25,17 @@ void hr__order_drain(const hr__order *o, hr_device *dev)
     hr_stream *s = o->position ? dev->streams[o->stream_id] : NULL;
     if (s) /* else there was none, or it is gone, and then it was empty */
         dev->ops->stream_drain(s);
+}
+
+bool hr__order_is_checked(const hr_device *dev)
+{
+    return dev->check != NULL;
+}
+
+void hr__order_describe(const hr_stream *s, hr__work *out)
+{
+    _Static_assert(sizeof out->text >= HR__WORK_TEXT, "a description fits");
+    out->stream = s->id;
+    out->in_node = hr__mark_recent(s, &out->mark);
+    hr__check_describe(s, out->text);
 }

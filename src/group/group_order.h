@@ -19,4 +19,16 @@ void hr__order_note(hr__order *o, const hr_stream *s);
 /* Wait until the last operation has run. */
 void hr__order_drain(const hr__order *o, hr_device *dev);
 
+/* The stream checker is on for the device. */
+bool hr__order_is_checked(const hr_device *dev);
+
+/* Work that the calling thread issues on a stream, as the checker's sentences call it. */
+typedef struct hr__work {
+    int stream;   /* its id */
+    bool in_node; /* `mark` is of a node that is open */
+    hr_mark mark;
+    char text[192];
+} hr__work;
+void hr__order_describe(const hr_stream *s, hr__work *out);
+
 #endif

@@ -46,6 +46,7 @@ hr_status hr__channel_create(hr__job *job, const int *global, int n, hr__channel
     }
     ch->open = n;
     pthread_mutex_lock(&job->mu);
+    ch->serial = ++job->channels_made;
     ch->next = job->channels;
     job->channels = ch;
     pthread_mutex_unlock(&job->mu);
@@ -122,7 +123,7 @@ void hr__channel_clear(hr__channel *ch)
     for (int i = 0; i < ch->n; i++) {
         hr__member *m = &ch->members[i];
         atomic_store(&m->untaken, 0);
-        m->ops = m->batches = 0;
+        m->ops = m->batches = m->issued = 0;
         hr__post *p = m->newest;
         if (p)
             do { /* the kernels of some were skipped */

@@ -42,6 +42,7 @@ struct hr__member {
     hr__msg **tails;        /* [2 * size], NULL between calls; issuing thread */
     const void **inputs;    /* [size]; kernel */
     const hr__post *posted; /* kernel writes, peers read between meetings */
+    uint64_t issued;        /* issuing thread, checked: collectives */
     uint64_t ops, batches;  /* kernels count; those begun before are in the past */
     const int *asked;       /* group_create(): its list, for the last to arrive */
     int n_asked;
@@ -52,6 +53,7 @@ struct hr__member {
 struct hr__channel {
     hr__job *job;
     hr__channel *next; /* job->mu */
+    uint64_t serial;   /* no other channel of the job has had it */
     int n;
     int *global;         /* [n] */
     hr__member *members; /* [n] */

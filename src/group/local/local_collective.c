@@ -7,6 +7,7 @@
  * later the others fetch it from there. */
 #include "group/local/local_collective.h"
 #include "base/try.h"
+#include "group/local/local_issues.h"
 #include "group/local/local_link.h"
 #include "group/local/local_symmetric.h"
 #include "group/reduce.h"
@@ -297,6 +298,8 @@ hr_status hr__local_collective(hr_group *g, const hr__call *c, hr_stream *s)
     hr__post *p;
     if (hr__job_failed(m->ch->job))
         return HR_OK;
+    if (m->ch->job->issues)
+        hr__issues_note(m->ch->job->issues, m, c->kind, s);
     HR_TRY(hr__post_take(m, &p));
     p->call = *c;
     int k = declare(p, m->ch->n, operands);

@@ -1,6 +1,6 @@
 /* Jobs: life, the one failure, reset; see local_job.h. */
 #include "base/try.h"
-#include "group/local/local_channel.h"
+#include "group/local/local_issues.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -74,6 +74,8 @@ hr_status hr__job_create(int n, const hr_local_opts *opts, hr__job **out)
     }
     HR_TRY_GOTO(st, hr__meet_init(&job->reset, n), fail);
     HR_TRY_GOTO(st, open_devices(job, &o), fail);
+    if (hr__order_is_checked(job->ranks[0].dev))
+        job->issues = hr__issues_create(n);
     *out = job;
     return HR_OK;
 fail:
@@ -93,6 +95,7 @@ void hr__job_destroy(hr__job *job)
     for (int i = 0; job->ranks && i < job->n; i++)
         hr_device_close(job->ranks[i].dev);
     free(job->ranks);
+    hr__issues_destroy(job->issues);
     hr__meet_fini(&job->reset);
     pthread_mutex_destroy(&job->mu);
     free(job);
@@ -218,6 +221,8 @@ static void clear_shared(hr__job *job)
     pthread_mutex_lock(&job->mu);
     for (hr__channel *ch = job->channels; ch; ch = ch->next)
         hr__channel_clear(ch);
+    if (job->issues)
+        hr__issues_clear(job->issues);
     pthread_mutex_unlock(&job->mu);
 }
 

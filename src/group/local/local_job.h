@@ -10,6 +10,7 @@
 #include <pthread.h>
 
 struct hr__channel;
+struct hr__issues;
 typedef struct hr__job hr__job;
 
 typedef struct hr__rank {
@@ -25,10 +26,11 @@ struct hr__job {
     int64_t limit_ns; /* of each wait */
     double link_ns_per_byte, link_latency_ns;
     hr__cores cores;
-    char link_note[96]; /* "" without an imitated link */
-    hr__rank *ranks;    /* [n] */
-    hr__meet reset;     /* hr_job_reset() */
-    atomic_int gone;    /* ranks that have gone */
+    char link_note[96];        /* "" without an imitated link */
+    hr__rank *ranks;           /* [n] */
+    struct hr__issues *issues; /* NULL: the stream checker is off */
+    hr__meet reset;            /* hr_job_reset() */
+    atomic_int gone;           /* ranks that have gone */
 
     /* The first failure. `failed` is written under mu; `told` follows once all devices have
      * failed with it, so that whoever is woken finds its own failed already. */
@@ -38,6 +40,7 @@ struct hr__job {
     char text[768];               /* mu; its sentence, "rank R: ..." */
     const char *reason;           /* mu */
     struct hr__channel *channels; /* mu; all that live */
+    uint64_t channels_made;       /* mu */
 };
 
 /* Opens the devices. `opts` are checked. */
