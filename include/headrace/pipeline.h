@@ -154,7 +154,8 @@ HR_API HR_RESULT hr_status hr_node_forward(hr_node *node, hr_tensor *const *in, 
  * outputs. Afterwards the node is spent; after a failure it is as before.
  *
  * Owner:   in_grads has room for HR_NODE_MAX; the *n_in gradients (NULL: none) are the caller's,
- *          one reference each.
+ *          one reference each. They are for reading: where backward only hands on, they share the
+ *          bytes of `grads`, with a claim of their own.
  * Errors:  ERR_STATE "spent", "no_output", "no_stream"; "grad_count" (ERR_INVALID; ERR_STATE on a
  *          spent node, which has one absent output); those of hr_backward()
  *          ("output_needs_no_grad", "grad_missing", "output_not_tensor", ...). */

@@ -1,5 +1,6 @@
 /* Sums of gradients; see accumulate.h. */
 #include "autograd/accumulate.h"
+#include "autograd/lend_grad.h"
 #include "base/try.h"
 #include "tensor/tensor_impl.h"
 
@@ -122,17 +123,40 @@ static hr_status copy_of(hr_tensor *g, hr_tensor **out)
     return st;
 }
 
+void hr__grad_may_share(hr_tensor *t)
+{
+    t->lends_grad = true;
+}
+
+static bool may_share(const hr_tensor *leaf, const hr_tensor *g)
+{
+    return leaf->lends_grad && !g->storage->wrapped && !g->storage->symmetric;
+}
+
+/* A handle that is ours alone has the claim that is needed. */
+static hr_status share(hr_tensor *g, hr_tensor **out)
+{
+    HR_TRY(hr_tensor_check(g, "gradient"));
+    if (hr_tensor_refs(g) == 1 && !hr_tensor_dropped(g)) {
+        *out = hr_tensor_retain(g);
+        return HR_OK;
+    }
+    return hr__tensor_share(g, g->offset, g->ndim, g->shape, out);
+}
+
 hr_status hr__grad_accumulate(hr_tensor *leaf, hr_tensor *g)
 {
     hr_status st = HR_OK;
     hr_tensor *mine = NULL;
+    if (leaf->grad && leaf->lends_grad)
+        return hr__grad_deposit(&leaf->grad, g);
     if (leaf->grad) {
         st = add(leaf->grad, leaf->grad, g);
     } else if (sole_owner(g)) {
         leaf->grad = g;
         return HR_OK;
     } else {
-        st = copy_of(g, &mine);
+        st = may_share(leaf, g) ? share(g, &mine) : copy_of(g, &mine);
         leaf->grad = mine;
     }
     hr_tensor_release(g);

@@ -8,7 +8,8 @@
 hr_status hr__grad_deposit(hr_tensor **slot, hr_tensor *g);
 
 /* Add `g` to the leaf's gradient in place; where there is none, `g` becomes it, or a copy if
- * somebody else has a claim on its bytes. Takes `g`, on failure too. */
+ * somebody else has a claim on its bytes and the leaf may not share them. Takes `g`, on failure
+ * too. */
 hr_status hr__grad_accumulate(hr_tensor *leaf, hr_tensor *g);
 
 /* The gradient of a root for which none was given. */

@@ -94,7 +94,8 @@ struct hr_event {
     hr_event *prev, *next; /* dev->events */
     uint64_t serial;       /* no other event of the device has had it */
     bool recorded;
-    hr__clock clock; /* all that comes before the record */
+    const hr_stream *on; /* that recorded it; for comparison only */
+    hr__clock clock;     /* all that comes before the record */
 };
 
 extern const hr_device_ops hr__host_ops;

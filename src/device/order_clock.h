@@ -7,15 +7,25 @@
  */
 #ifndef HR_ORDER_CLOCK_H
 #define HR_ORDER_CLOCK_H
+#include <stdatomic.h>
+
 #include "headrace/device.h" /* HR_MAX_STREAMS */
 
 typedef struct hr__clock {
     uint64_t at[HR_MAX_STREAMS];
 } hr__clock;
 
+/* More than any id that a stream of any device has had: what lies behind is 0 in all clocks. */
+extern atomic_int hr__clock_width;
+
+static inline int hr__clock_ids(void)
+{
+    return atomic_load_explicit(&hr__clock_width, memory_order_relaxed);
+}
+
 static inline void hr__clock_join(hr__clock *into, const hr__clock *c)
 {
-    for (int i = 0; i < HR_MAX_STREAMS; i++)
+    for (int i = 0, n = hr__clock_ids(); i < n; i++)
         into->at[i] = into->at[i] > c->at[i] ? into->at[i] : c->at[i];
 }
 
@@ -23,7 +33,7 @@ static inline void hr__clock_join(hr__clock *into, const hr__clock *c)
 static inline bool hr__clock_covers(const hr__clock *now, const hr__clock *c)
 {
     int behind = 0;
-    for (int i = 0; i < HR_MAX_STREAMS; i++)
+    for (int i = 0, n = hr__clock_ids(); i < n; i++)
         behind |= now->at[i] < c->at[i];
     return !behind;
 }

@@ -8,6 +8,16 @@
 #include "device/device_ops.h"
 #include "trace/probe.h"
 
+atomic_int hr__clock_width;
+
+static void widen_clocks(int id)
+{
+    int width = hr__clock_ids();
+    while (width <= id &&
+           !atomic_compare_exchange_weak(&hr__clock_width, &width, id + 1))
+        ;
+}
+
 static int free_id(const hr_device *dev)
 {
     int id = 0;
@@ -43,6 +53,7 @@ hr_status hr__stream_new(hr_device *dev, int priority, const char *name,
     hr_stream *s = calloc(1, dev->ops->stream_size);
     if (s == NULL)
         return hr_fail(HR_ERR_NOMEM, NULL, "no memory for stream '%s'", name);
+    widen_clocks(id);
     s->dev = dev;
     s->id = id;
     s->priority = clamp_priority(dev->ops, priority);

@@ -6,6 +6,7 @@
  *     exit | pop | record | mark tensors for the stream and free them
  *
  * exit, pop and record also happen after a failure. */
+#include "autograd/lend_grad.h"
 #include "base/try.h"
 #include "pipeline/node.h"
 #include "tensor/claim.h"
@@ -119,6 +120,8 @@ static hr_status detach_input(hr_tensor *t, hr_tensor **out)
     HR_TRY(hr_make_viewless(t, &viewless));
     hr_status st = hr_tensor_detach(viewless, out);
     hr_tensor_release(viewless);
+    if (st >= 0)
+        hr__grad_may_share(*out);
     return st;
 }
 

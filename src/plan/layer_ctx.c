@@ -1,5 +1,6 @@
 /* One node of a plan: how a slot's function becomes a schedule node, and what it may ask for
  * while it runs. */
+#include "autograd/lend_grad.h"
 #include "base/try.h"
 #include "plan/wgrad_batch.h"
 
@@ -56,6 +57,7 @@ hr_status hr_node_detach(hr_layer_ctx *ctx, hr_tensor *t, hr_tensor **side)
         hr_tensor_release(made);
         return st;
     }
+    hr__grad_may_share(made);
     sn->before[sn->n_side] = hr_tensor_retain(t);
     sn->side[sn->n_side++] = made;
     *side = made;

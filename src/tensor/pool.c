@@ -1,6 +1,8 @@
 /* Per-thread free lists by size; see pool.h. */
 #include "tensor/pool.h"
+#include "base/hot_tls.h"
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,9 +45,9 @@ struct idle {
 
 static _Thread_local struct {
     struct idle *head[CLASSES];
-    unsigned count[CLASSES];
-    int registered;
-} cache;
+    unsigned short count[CLASSES];
+    bool registered;
+} cache HR__HOT_TLS;
 
 static pthread_key_t exit_key;
 static int exit_key_made; /* written once, under exit_once */
@@ -62,7 +64,7 @@ static void flush(void *unused)
         cache.count[c] = 0;
     }
     /* A later destructor of this thread may put more: then it registers again. */
-    cache.registered = 0;
+    cache.registered = false;
 }
 
 static void make_key(void)

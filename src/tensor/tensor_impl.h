@@ -40,6 +40,7 @@ struct hr_tensor {
     atomic_int keep;     /* the struct: 1 for all handles together, 1 for each view */
     atomic_bool claimed; /* has its claim */
     bool requires_grad;
+    bool lends_grad; /* see autograd/lend_grad.h */
     uint8_t dtype, ndim;
     int32_t graph_output; /* which output of `graph` */
     int64_t shape[HR_MAX_DIMS];

@@ -4,8 +4,9 @@
 _Thread_local hr_probe_fn hr__probe_fn;
 _Thread_local void *hr__probe_ctx;
 
-static _Thread_local int depth;
-static _Thread_local bool off; /* so that zero, what a new thread starts with, is on */
+static _Thread_local int depth HR__HOT_TLS;
+static _Thread_local bool off
+    HR__HOT_TLS; /* so that zero, what a new thread starts with, is on */
 
 void hr_range_push(const char *name)
 {
