@@ -73,7 +73,7 @@ static void expect_equal_logs(const hr_timeline *t, int ranks, const char *role,
     }
 }
 
-static void expect_equal_operations(const moe_case *c)
+static void expect_equal_operations_of(const moe_case *c)
 {
     moe_run run = {.c = c, .order = RUN_INTERLEAVED, .two_streams = 1};
 
@@ -85,7 +85,16 @@ static void expect_equal_operations(const moe_case *c)
     hr_timeline_destroy(run.timeline);
 }
 
-static void every_rank_issues_the_same_operations(void **state)
+static void expect_equal_operations(const moe_case *c)
+{
+    moe_case symmetric = *c;
+
+    expect_equal_operations_of(c);
+    symmetric.kind = HR_MOE_SYMMETRIC;
+    expect_equal_operations_of(&symmetric);
+}
+
+static void pain_3_every_rank_issues_the_same_operations(void **state)
 {
     moe_case c = small();
 
@@ -132,10 +141,12 @@ static hr_status grow_rank(hr_group *world, void *arg)
     return st;
 }
 
-static void memory_does_not_grow_with_steps(void **state)
+static void expect_no_growth(hr_moe_kind kind)
 {
-    const moe_case c = small();
+    moe_case c = small();
     growth g = {.c = &c};
+
+    c.kind = kind;
 
     assert_int_equal(run_two(grow_rank, &g), HR_OK);
     assert_int_equal(g.uneven, 0);
@@ -144,6 +155,12 @@ static void memory_does_not_grow_with_steps(void **state)
         assert_int_equal(g.last[r].peak_bytes, g.warm[r].peak_bytes);
         assert_int_equal(g.last[r].reserved_bytes, g.warm[r].reserved_bytes);
     }
+}
+
+static void memory_does_not_grow_with_steps(void **state)
+{
+    expect_no_growth(HR_MOE_ALLTOALL);
+    expect_no_growth(HR_MOE_SYMMETRIC);
 }
 
 enum { BLOCKS = 100 };
@@ -235,6 +252,20 @@ static hr_status dispatch_behind_gates(moe_rank *r, moe_flow *f, atomic_int *ope
     return flow_forward(f, SLOT_DISPATCH);
 }
 
+/* With nothing moving, counts included, everything can be issued. */
+static hr_status issue_all_behind_gates(moe_rank *r, moe_flow *f, atomic_int *open)
+{
+    hr_stream *all[] = {r->compute, r->comm, r->counts_stream};
+
+    for (int i = 0; i < 3; i++)
+        HR_TRY(hr_launch(all[i], "gate", wait_at_gate, &open, sizeof open, NULL, 0));
+    for (int slot = SLOT_PRE; slot < SLOTS; slot++)
+        HR_TRY(flow_forward(f, slot));
+    for (int slot = SLOT_COMBINE; slot >= SLOT_PRE; slot--)
+        HR_TRY(flow_backward(f, slot));
+    return HR_OK;
+}
+
 static hr_status gated_rank(hr_group *world, void *arg)
 {
     atomic_int open = 0;
@@ -245,7 +276,8 @@ static hr_status gated_rank(hr_group *world, void *arg)
     if (st >= 0)
         st = flow_begin(&r, 0, &f);
     if (st >= 0)
-        st = dispatch_behind_gates(&r, &f, &open);
+        st = r.c->kind == HR_MOE_SYMMETRIC ? issue_all_behind_gates(&r, &f, &open)
+                                           : dispatch_behind_gates(&r, &f, &open);
     atomic_store(&open, 1);
     hr_status end = hr_device_synchronize(hr_group_device(world));
     flow_end(&f);
@@ -253,9 +285,11 @@ static hr_status gated_rank(hr_group *world, void *arg)
     return st < 0 ? st : end;
 }
 
-static void dispatch_waits_for_the_counts_alone(void **state)
+static void expect_through_gates(hr_moe_kind kind)
 {
     moe_case c = small();
+
+    c.kind = kind;
     hr_status st = run_two(gated_rank, &c);
 
     if (st < 0)
@@ -263,11 +297,22 @@ static void dispatch_waits_for_the_counts_alone(void **state)
     assert_int_equal(st, HR_OK);
 }
 
+static void dispatch_waits_for_the_counts_alone(void **state)
+{
+    expect_through_gates(HR_MOE_ALLTOALL);
+}
+
+static void the_symmetric_kind_waits_nowhere(void **state)
+{
+    expect_through_gates(HR_MOE_SYMMETRIC);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_rank_issues_the_same_operations),
+        cmocka_unit_test(pain_3_every_rank_issues_the_same_operations),
         cmocka_unit_test(dispatch_waits_for_the_counts_alone),
+        cmocka_unit_test(the_symmetric_kind_waits_nowhere),
         cmocka_unit_test(memory_does_not_grow_with_steps),
         cmocka_unit_test(maps_are_free_only_after_combine_on_its_stream),
     };
