@@ -164,6 +164,36 @@ HR_API HR_RESULT hr_status hr_copy(hr_stream *s, void *dst, const void *src,
                                    size_t bytes);
 HR_API HR_RESULT hr_status hr_fill(hr_stream *s, void *dst, int byte, size_t bytes);
 
+/* ---- streams of other engines ------------------------------------------------------------
+ * A stream that somebody else made, and puts work on, joins a device. Launches, copies, waits and
+ * records lie between that work in the order in which they were issued; so a record there waits for
+ * it, and it waits for what was issued before it, waits of ours included. */
+typedef struct hr_stream_wrap_opts {
+    size_t size;
+    const char *name; /* as in hr_stream_opts; NULL "foreign" */
+    void *native;     /* for hr_stream_native(); CUDA: the cudaStream_t itself */
+    /* Host devices: see that fn(arg) runs once, after all that the executor was given before and
+     * before what it is given later; on any thread, before post returns too. It may block on an
+     * event. Negative, with hr_fail() saying why, if it takes no more: fn is not called then, and the
+     * device fails. */
+    hr_status (*post)(void *ctx, void (*fn)(void *arg), void *arg);
+    void *ctx;
+} hr_stream_wrap_opts;
+
+/* Owner:   the foreign stream stays its owner's and must outlive *out, whose hr_stream_destroy()
+ *          blocks until what is on it has run.
+ * Errors:  ERR_INVALID "no_executor", and those of hr_stream_create(); ERR_UNSUPPORTED. */
+HR_API HR_RESULT hr_status hr_stream_wrap(hr_device *dev,
+                                          const hr_stream_wrap_opts *opts,
+                                          hr_stream **out);
+HR_API void *hr_stream_native(const hr_stream *s); /* NULL: none */
+
+/* Declare work that the caller has put on `s` by other means, just now: `operands` for the stream
+ * checker, as in hr_launch(); and memory that is freed later is handed out again only behind it.
+ * Errors: ERR_INVALID. */
+HR_API HR_RESULT hr_status hr_stream_touch(hr_stream *s, const char *name,
+                                           const hr_operand *operands, int n_operands);
+
 /* ---- spans: what the timeline calls a node ---------------------------------------------
  * Between begin and end, launches on `s` belong to the node; the span runs from the first to
  * the last of them. The mark holds for the calling thread's launches until the matching end.

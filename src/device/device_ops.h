@@ -38,6 +38,10 @@ typedef struct hr_device_ops {
     void (*stream_drain)(hr_stream *s);
     bool (*stream_idle)(hr_stream *s);
 
+    /* Optional, both or neither. NULL: there are no foreign streams. In place of stream_init. */
+    hr_status (*stream_wrap)(hr_stream *s, const hr_stream_wrap_opts *o);
+    void *(*stream_native)(const hr_stream *s);
+
     /* An event that the front has found recorded. `wait` enqueues on s. */
     void (*event_record)(hr_event *e, hr_stream *s);
     void (*event_wait)(hr_event *e, hr_stream *s);
@@ -85,6 +89,7 @@ struct hr_stream {
     int id, priority;
     char name[32];
     hr_lane *lane; /* set while the stream is empty; its thread reads it in a launch */
+    bool foreign;  /* set at wrap: work that we do not see may lie between ours */
     uint64_t issued; /* issuing thread; position of the last launch */
     hr__clock after; /* issuing thread: what waits ordered before the next launch */
 };
@@ -103,6 +108,8 @@ extern const hr_device_ops hr__host_ops;
 /* Make a stream or an event without the probe seeing it. */
 hr_status hr__stream_new(hr_device *dev, int priority, const char *name,
                          hr_stream **out);
+hr_status hr__stream_wrap(hr_device *dev, const char *name,
+                          const hr_stream_wrap_opts *foreign, hr_stream **out);
 hr_status hr__event_new(hr_device *dev, hr_event **out);
 
 /* All that comes before the next launch of `s`, its own launches included. */

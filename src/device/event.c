@@ -58,6 +58,7 @@ hr_status hr_event_record(hr_event *e, hr_stream *s)
 {
     HR_TRY(check_pair(e, s, "hr_event_record"));
     HR_PROBE(.kind = HR_PROBE_RECORD, .a = e, .b = s);
+    s->issued += s->foreign; /* stands for what others have put there since */
     if (s->dev->check)
         hr__check_record(s->dev->check, e, s);
     e->recorded = true;

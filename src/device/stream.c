@@ -41,8 +41,8 @@ hr_status hr__stream_attach(hr_stream *s)
     return hr_timeline_lane(s->dev->timeline, s->dev->rank, s->name, &s->lane);
 }
 
-hr_status hr__stream_new(hr_device *dev, int priority, const char *name,
-                         hr_stream **out)
+static hr_status make(hr_device *dev, int priority, const char *name,
+                      const hr_stream_wrap_opts *foreign, hr_stream **out)
 {
     int id = free_id(dev);
     *out = NULL;
@@ -57,11 +57,12 @@ hr_status hr__stream_new(hr_device *dev, int priority, const char *name,
     s->dev = dev;
     s->id = id;
     s->priority = clamp_priority(dev->ops, priority);
+    s->foreign = foreign != NULL;
     s->issued = dev->retired[id];
     snprintf(s->name, sizeof s->name, "%s", name);
     hr_status st = hr__stream_attach(s);
     if (st >= 0)
-        st = dev->ops->stream_init(s);
+        st = foreign ? dev->ops->stream_wrap(s, foreign) : dev->ops->stream_init(s);
     if (st < 0) {
         free(s);
         return st;
@@ -69,6 +70,18 @@ hr_status hr__stream_new(hr_device *dev, int priority, const char *name,
     dev->streams[id] = s;
     *out = s;
     return HR_OK;
+}
+
+hr_status hr__stream_new(hr_device *dev, int priority, const char *name,
+                         hr_stream **out)
+{
+    return make(dev, priority, name, NULL, out);
+}
+
+hr_status hr__stream_wrap(hr_device *dev, const char *name,
+                          const hr_stream_wrap_opts *foreign, hr_stream **out)
+{
+    return make(dev, dev->ops->least, name, foreign, out);
 }
 
 hr_status hr_stream_create(hr_device *dev, const hr_stream_opts *opts, hr_stream **out)

@@ -13,7 +13,7 @@ static int gather(hr__host_device *d, bound *all)
 {
     int n = 0, helpers = 0;
     for (int i = 0; i < HR_MAX_STREAMS; i++)
-        if (d->base.streams[i])
+        if (d->base.streams[i] && !d->base.streams[i]->foreign)
             all[n++].thread = ((hr__host_stream *)d->base.streams[i])->thread;
     const pthread_t *helper = hr__team_helpers(d->team, &helpers);
     for (int i = 0; i < helpers; i++)

@@ -3,7 +3,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "device/host/host_device.h"
+#include "device/host/host_foreign.h"
 
 static hr_status host_device_init(hr_device *dev)
 {
@@ -93,6 +93,8 @@ const hr_device_ops hr__host_ops = {
     .stream_fini = hr__host_stream_fini,
     .stream_drain = hr__host_stream_drain,
     .stream_idle = hr__host_stream_idle,
+    .stream_wrap = hr__host_stream_wrap,
+    .stream_native = hr__host_stream_native,
     .event_record = hr__host_event_record,
     .event_wait = hr__host_event_wait,
     .event_drain = hr__host_event_drain,

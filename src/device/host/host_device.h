@@ -53,8 +53,11 @@ typedef struct hr__open_node {
     int64_t begin_ns, end_ns;
 } hr__open_node;
 
+typedef struct hr__foreign hr__foreign;
+
 typedef struct hr__host_stream {
     hr_stream base;
+    hr__foreign *foreign; /* NULL: a thread of its own, `thread` */
     hr__counter *queued, *done;
     hr__entry *ring;
     hr_team *team;
@@ -80,9 +83,13 @@ void hr__host_event_wait(hr_event *e, hr_stream *s);
 void hr__host_event_drain(hr_event *e);
 bool hr__host_event_reached(hr_event *e);
 void hr__host_launch(hr_stream *s, const hr__launch *l);
+hr_status hr__host_ring_init(hr_stream *s);
+void hr__host_mark(hr__host_stream *h); /* queue an entry that does nothing */
 
 /* host_worker.c: what the stream's thread does. */
 void *hr__host_worker(void *stream);
+/* Work off entry `at`; false: it was the end of the stream. */
+bool hr__host_work(hr__host_stream *s, uint64_t at);
 void hr__host_close_node(hr__host_stream *s);
 
 /* host_team.c. NULL, which is a team of one, if there are fewer cores than two. */

@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "device/host/host_device.h"
+#include "base/try.h"
+#include "device/host/host_foreign.h"
 
 static hr__host_stream *host(hr_stream *s)
 {
@@ -22,7 +23,7 @@ static int start_thread(hr__host_stream *h)
     return rc;
 }
 
-hr_status hr__host_stream_init(hr_stream *s)
+hr_status hr__host_ring_init(hr_stream *s)
 {
     hr__host_stream *h = host(s);
     hr__host_device *d = (hr__host_device *)s->dev;
@@ -34,6 +35,13 @@ hr_status hr__host_stream_init(hr_stream *s)
     if (h->ring == NULL)
         return hr_fail(HR_ERR_NOMEM, NULL, "no memory for the queue of stream '%s'",
                        s->name);
+    return HR_OK;
+}
+
+hr_status hr__host_stream_init(hr_stream *s)
+{
+    hr__host_stream *h = host(s);
+    HR_TRY(hr__host_ring_init(s));
     int rc = start_thread(h);
     if (rc) {
         free(h->ring);
@@ -62,16 +70,34 @@ static hr__entry *next_entry(hr__host_stream *h)
 static void push(hr__host_stream *h)
 {
     hr__counter_set(h->queued, ++h->head);
+    if (h->foreign)
+        hr__foreign_submit(h);
 }
 
-void hr__host_stream_fini(hr_stream *s)
+void hr__host_mark(hr__host_stream *h)
 {
-    hr__host_stream *h = host(s);
+    hr__entry *e = next_entry(h);
+    e->kernel = NULL;
+    e->wait = (hr__host_wait){h->done, 0}; /* reached since ever */
+    push(h);
+}
+
+static void end_thread(hr__host_stream *h)
+{
     hr__entry *e = next_entry(h);
     e->kernel = NULL;
     e->wait.counter = NULL;
     push(h);
     pthread_join(h->thread, NULL);
+}
+
+void hr__host_stream_fini(hr_stream *s)
+{
+    hr__host_stream *h = host(s);
+    if (h->foreign)
+        hr__foreign_fini(h);
+    else
+        end_thread(h);
     free(h->ring);
 }
 
@@ -91,6 +117,8 @@ void hr__host_launch(hr_stream *s, const hr__launch *l)
 void hr__host_stream_drain(hr_stream *s)
 {
     hr__host_stream *h = host(s);
+    if (h->foreign)
+        hr__host_mark(h); /* behind what others have put there */
     h->done_seen = hr__counter_wait(h->done, h->head);
     if (h->open.node && !hr__mark_is_open(s, h->open.node))
         hr__host_close_node(h);
@@ -99,12 +127,14 @@ void hr__host_stream_drain(hr_stream *s)
 bool hr__host_stream_idle(hr_stream *s)
 {
     hr__host_stream *h = host(s);
-    return hr__counter_get(h->done) == h->head;
+    return h->foreign ? hr__foreign_idle(h) : hr__counter_get(h->done) == h->head;
 }
 
 void hr__host_event_record(hr_event *e, hr_stream *s)
 {
     hr__host_stream *h = host(s);
+    if (h->foreign)
+        hr__host_mark(h); /* behind what others have put there */
     ((hr__host_event *)e)->point = (hr__host_wait){h->done, h->head};
 }
 

@@ -80,6 +80,7 @@ static void run(hr__host_stream *s, const hr__entry *e)
     }
     hr_status st = e->kernel(e->args, s->team);
     if (lane) {
+        kernel_lane = NULL;
         int64_t end = s->open.end_ns = hr_now_ns();
         add_span(lane, HR_SPAN_BUSY, e->name, &e->mark, begin, end);
     }
@@ -102,6 +103,18 @@ static void introduce(const hr__host_stream *s)
     hr_set_thread_rank(s->base.dev->rank);
 }
 
+bool hr__host_work(hr__host_stream *s, uint64_t at)
+{
+    const hr__entry *e = &s->ring[at % HR__RING];
+    bool stop = !e->kernel && !e->wait.counter;
+    if (e->kernel)
+        run(s, e);
+    else if (!stop)
+        hr__counter_wait(e->wait.counter, e->wait.value);
+    hr__counter_set(s->done, at + 1);
+    return !stop;
+}
+
 void *hr__host_worker(void *stream)
 {
     hr__host_stream *s = stream;
@@ -109,16 +122,8 @@ void *hr__host_worker(void *stream)
     introduce(s);
     for (;;) {
         uint64_t queued = hr__counter_wait(s->queued, at + 1);
-        while (at < queued) {
-            const hr__entry *e = &s->ring[at % HR__RING];
-            bool stop = !e->kernel && !e->wait.counter;
-            if (e->kernel)
-                run(s, e);
-            else if (!stop)
-                hr__counter_wait(e->wait.counter, e->wait.value);
-            hr__counter_set(s->done, ++at);
-            if (stop)
+        while (at < queued)
+            if (!hr__host_work(s, at++))
                 return NULL;
-        }
     }
 }
