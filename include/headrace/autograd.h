@@ -57,10 +57,10 @@ HR_API void *hr_function_ctx(hr_function *fn);
  * in *slot (may be NULL); slots count from 0. NULL `t` keeps NULL. */
 HR_API HR_RESULT hr_status hr_function_save(hr_function *fn, hr_tensor *t, int *slot);
 HR_API hr_tensor *hr_function_saved(hr_function *fn, int slot); /* borrowed */
+/* Does input number `input` need a gradient? */
 HR_API bool hr_function_needs(const hr_function *fn, int input);
-HR_API hr_tensor *hr_function_input(const hr_function *fn,
-                                    int input); /* borrowed; NULL but for leaves that
-                                                   need a gradient */
+/* Borrowed; NULL but for leaves that need a gradient. */
+HR_API hr_tensor *hr_function_input(const hr_function *fn, int input);
 /* Ends it: the outputs (NULL and integer ones apart) require grad and point to the function.
  * Takes `fn`, on failure too. */
 HR_API HR_RESULT hr_status hr_function_finish(hr_function *fn,
@@ -88,16 +88,16 @@ typedef struct hr_wgrad_item {
     const char *name;
 } hr_wgrad_item;
 HR_API HR_RESULT hr_status hr_wgrad_queue_create(hr_wgrad_queue **out);
-HR_API void
-hr_wgrad_queue_destroy(hr_wgrad_queue *q); /* drops what was not run; NULL is fine */
+/* Drops what was not run; NULL is fine. */
+HR_API void hr_wgrad_queue_destroy(hr_wgrad_queue *q);
 /* Each tensor is kept as an alias with a claim of its own; a leaf that requires grad is kept
  * itself (and claimed), so that the item finds its hr_grad_buffer(). */
 HR_API HR_RESULT hr_status hr_wgrad_push(hr_wgrad_queue *q, const hr_wgrad_item *item);
 /* All of it, on the current stream, in grad mode off. An item that fails ends it: its status is
  * returned and the rest is dropped. ERR_STATE "wgrad_empty" if there is nothing to run. */
 HR_API HR_RESULT hr_status hr_wgrad_run(hr_wgrad_queue *q);
-HR_API int hr_wgrad_pending(const hr_wgrad_queue *q);
-HR_API void hr_wgrad_clear(hr_wgrad_queue *q);
+HR_API int hr_wgrad_pending(const hr_wgrad_queue *q); /* items */
+HR_API void hr_wgrad_clear(hr_wgrad_queue *q);        /* drops them */
 
 HR_END_C
 #endif

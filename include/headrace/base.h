@@ -5,6 +5,8 @@
  *     if (st < 0)
  *         fprintf(stderr, "%s: %s\n", hr_status_name(st), hr_last_error());
  *
+ * In the examples of all headers HR_TRY(call) returns the status of a call that failed.
+ *
  * Threads: everything here may be called from any thread. The last error and the log's rank
  * belong to the calling thread.
  */
@@ -93,7 +95,8 @@ typedef enum hr_log_level {
 } hr_log_level;
 
 /* Where log lines go: one call a line, without newline, from any thread, one at a time.
- * NULL restores the default (standard error, "headrace[rank] level: text"). */
+ * `rank` is that of the calling thread, -1 for none. What a sink logs itself is dropped. NULL
+ * restores the default (standard error, "headrace[rank] level: text"). */
 typedef void (*hr_log_sink)(void *ctx, hr_log_level level, int rank, const char *line);
 HR_API void hr_log_set_sink(hr_log_sink sink, void *ctx);
 HR_API void hr_log_set_level(hr_log_level level); /* default HR_LOG_WARN */
@@ -141,8 +144,8 @@ typedef struct hr_json {
 } hr_json;
 HR_API void hr_json_begin(hr_json *j, char *buf, size_t cap);
 HR_API void hr_json_int(hr_json *j, const char *key, long long value);
-HR_API void hr_json_real(hr_json *j, const char *key,
-                         double value); /* shortest that reads back */
+/* The shortest text that reads back as the same number. */
+HR_API void hr_json_real(hr_json *j, const char *key, double value);
 HR_API void hr_json_bool(hr_json *j, const char *key, bool value);
 HR_API void hr_json_text(hr_json *j, const char *key, const char *value);
 HR_API HR_RESULT hr_status hr_json_end(hr_json *j);

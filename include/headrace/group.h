@@ -26,11 +26,12 @@ typedef struct hr_local_opts {
     size_t size;
     const char *backend; /* of each rank's device; NULL "host" */
     int cores; /* all ranks together; 0: what the process may use, 1 a rank at least */
-    int bind; /* 0: where the job has all CPUs of the process and one a rank at least, each
-                            rank keeps to its own share of them; -1: never */
+    /* 0: where the job has all CPUs of the process and one a rank at least, each rank keeps
+     * to its own share of them; -1: never. */
+    int bind;
     double timeout_s; /* of each wait; 0: 300 */
-    double
-        link_gbps; /* imitated link: 1e9 bits a second each way a rank; 0: as fast as memory */
+    /* Imitated link: 1e9 bits a second each way a rank; 0: as fast as memory. */
+    double link_gbps;
     double link_us;        /* imitated latency of an operation, microseconds */
     hr_device_opts device; /* size 0: defaults; rank and cores are set by the job */
 } hr_local_opts;
@@ -127,8 +128,8 @@ HR_API HR_RESULT hr_status hr_window_create(hr_group *g, size_t bytes, hr_stream
 HR_API void hr_window_destroy(hr_window *w);
 HR_API hr_storage *hr_window_storage(const hr_window *w); /* borrowed */
 HR_API int64_t hr_window_offset(const hr_window *w);      /* the same on all members */
-HR_API void *hr_window_peer(const hr_window *w,
-                            int rank); /* its address; NULL outside */
+/* Where member `rank` has it; NULL outside the group. */
+HR_API void *hr_window_peer(const hr_window *w, int rank);
 
 /* Rows between plain memory and windows, where only device memory knows how many. `counts` is the
  * same on all: counts[p * size * parts + e] rows of member p belong to part e; member r has

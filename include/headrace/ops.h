@@ -71,8 +71,8 @@ typedef struct hr_router_opts {
     bool normalize;  /* the chosen probabilities of a token are made to sum to 1 */
     int64_t seq_len; /* T: the load-balance loss is computed by sequence */
     float aux_scale; /* weight of that loss of one sequence in the gradient; 0: none */
-    hr_tensor
-        *aux_sum; /* f32 [1], may be NULL: aux_scale times the loss is added to it */
+    /* f32 [1], may be NULL: aux_scale times the loss is added to it. */
+    hr_tensor *aux_sum;
 } hr_router_opts;
 
 /* Softmax over the experts, then the top K: logits [N,E] -> probs [N,K] (differentiable) and
@@ -111,10 +111,10 @@ HR_API HR_RESULT hr_status hr_op_sum_squares(hr_tensor *g, double *sum);
 
 typedef struct hr_adamw_opts {
     size_t size;
-    float lr, beta1, beta2, eps,
-        weight_decay; /* decoupled: w -= lr * weight_decay * w */
-    int64_t step;     /* from 1, for the bias corrections */
-    float grad_scale; /* every gradient is multiplied by it (clipping) */
+    float lr, beta1, beta2, eps;
+    float weight_decay; /* decoupled: w -= lr * weight_decay * w */
+    int64_t step;       /* from 1, for the bias corrections */
+    float grad_scale;   /* every gradient is multiplied by it (clipping) */
 } hr_adamw_opts;
 /* One step (Loshchilov & Hutter 2019), in place; all of one shape. */
 HR_API HR_RESULT hr_status hr_op_adamw(hr_tensor *w, hr_tensor *g, hr_tensor *m,

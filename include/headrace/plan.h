@@ -49,8 +49,8 @@ HR_API void *hr_layer_ctx_chunk_state(hr_layer_ctx *ctx);
  * backward (hr_op_linear() takes the queue as it is). NULL in MTP, pre- and postprocess. */
 HR_API hr_wgrad_queue *hr_layer_ctx_queue(hr_layer_ctx *ctx);
 HR_API int hr_layer_ctx_microbatch(const hr_layer_ctx *ctx);
-HR_API hr_slot
-hr_layer_ctx_slot(const hr_layer_ctx *ctx); /* HR_SLOTS: pre-, postprocess */
+/* HR_SLOTS: pre- or postprocess. */
+HR_API hr_slot hr_layer_ctx_slot(const hr_layer_ctx *ctx);
 
 /* Set `t` of the running slot's graph aside for a later slot: *side is detached, and its gradient
  * joins in the running slot's own backward (Megatron: TransformerLayerNode.detach).
@@ -82,8 +82,8 @@ typedef struct hr_free_input_facts {
     hr_flex_backend backend;
     bool quantized;    /* fp8 or fp4 */
     int local_experts; /* of this rank */
-    bool
-        preprocess_captured; /* router and preprocess of dispatch are in a captured graph */
+    /* Router and preprocess of dispatch are in a captured graph. */
+    bool preprocess_captured;
 } hr_free_input_facts;
 HR_API bool hr_free_input_policy(hr_slot slot, const hr_free_input_facts *facts);
 
@@ -112,9 +112,9 @@ typedef struct hr_layer_plan_opts {
     hr_event *event; /* borrowed, shared with the plan's other nodes */
     int microbatch;
     bool delay_wgrad;
-    bool
-        early_attn_release; /* PRE's backward before the forward of MLP and COMBINE, not after */
-    bool serial;            /* all slots on the compute stream */
+    /* PRE's backward before the forward of MLP and COMBINE, not after. */
+    bool early_attn_release;
+    bool serial; /* all slots on the compute stream */
     bool ncclep_zero_copy;
 } hr_layer_plan_opts;
 
@@ -147,8 +147,8 @@ HR_API HR_RESULT hr_status hr_layer_plan_wgrad(hr_layer_plan *b); /* PRE's, left
 typedef struct hr_wgrad_store hr_wgrad_store;
 /* `stage` is for messages; HR_NO_STAGE for none. */
 HR_API HR_RESULT hr_status hr_wgrad_store_create(int stage, hr_wgrad_store **out);
-HR_API void hr_wgrad_store_destroy(
-    hr_wgrad_store *store); /* drops what was not run; NULL is fine */
+/* Drops what was not run; NULL is fine. */
+HR_API void hr_wgrad_store_destroy(hr_wgrad_store *store);
 
 /* Run, once, what the backward of this microbatch left. `chunk` is the chunk's vp_stage, 0 where that is
  * HR_NO_STAGE. A chunk without weight gradients has an empty batch, which counts like any other.
@@ -189,9 +189,8 @@ typedef struct hr_build_plan_opts {
     bool early_attn_release; /* as in hr_layer_plan_opts */
     bool serial;             /* the same nodes, all issued to the compute stream */
     bool ncclep_zero_copy;
-    hr_wgrad_store
-        *wgrad_store; /* borrowed; weight gradients are delayed and left there,
-                                    not run by the plan. NULL: none is */
+    /* Borrowed; weight gradients are delayed and left there, not run by the plan. NULL: none is. */
+    hr_wgrad_store *wgrad_store;
 } hr_build_plan_opts;
 
 /* The plan of one microbatch on the current device: all nodes, in one block, with one event. Run it
@@ -201,8 +200,8 @@ HR_API HR_RESULT hr_status hr_build_schedule_plan(const hr_chunk_desc *chunk,
                                                   hr_tensor *const *inputs, int n,
                                                   const hr_build_plan_opts *opts,
                                                   hr_schedule_plan **out);
-HR_API int
-hr_chunk_plan_layers_left(const hr_schedule_plan *plan); /* not yet released */
+/* Layers of a plan of hr_build_schedule_plan() that are not yet released. */
+HR_API int hr_chunk_plan_layers_left(const hr_schedule_plan *plan);
 
 /* ---- a step without pipeline --------------------------------------------------------------- */
 typedef enum hr_loss_mode {
@@ -212,15 +211,15 @@ typedef enum hr_loss_mode {
 } hr_loss_mode;
 
 typedef struct hr_loss {
-    hr_tensor
-        *loss; /* one element, in the graph of `output`; one reference, the library's */
+    /* One element, in the graph of `output`; one reference, the library's. */
+    hr_tensor *loss;
     int64_t tokens; /* that it sums over; -1: unknown */
 } hr_loss;
 
 typedef struct hr_no_pipelining_opts {
     size_t size;
-    int microbatches; /* with 0 one is run all the same, as in Megatron: number 0
-                         overlapped, else -1 */
+    /* With 0 one is run all the same, as in Megatron: number 0 overlapped, else -1. */
+    int microbatches;
     bool overlap; /* forward of one microbatch beside the backward of the one before */
     bool forward_only;  /* no backward, no plan beside another */
     bool high_priority; /* of the communication stream, if it is not chosen yet */

@@ -39,6 +39,7 @@ HR_API void *hr_storage_data(const hr_storage *st);   /* NULL once the bytes are
 HR_API size_t hr_storage_bytes(const hr_storage *st); /* 0 once they are gone */
 HR_API hr_stream *hr_storage_home(const hr_storage *st);
 HR_API int hr_storage_claims(const hr_storage *st);
+/* The bytes are used on `s` too: their end waits for what is queued there by then. */
 HR_API void hr_storage_record_stream(hr_storage *st, hr_stream *s);
 
 /* ---- tensors: counted ------------------------------------------------------------------ */
@@ -46,6 +47,7 @@ HR_API void hr_storage_record_stream(hr_storage *st, hr_stream *s);
  * ERR_INVALID. ndim 0 is one element. */
 HR_API HR_RESULT hr_status hr_tensor_create(hr_dtype t, int ndim, const int64_t *shape,
                                             hr_tensor **out);
+/* The same, filled with zeros on that stream. */
 HR_API HR_RESULT hr_status hr_tensor_zeros(hr_dtype t, int ndim, const int64_t *shape,
                                            hr_tensor **out);
 /* Over a part of `st`, with a claim of its own. ERR_INVALID if it does not fit. */
@@ -65,23 +67,24 @@ HR_API HR_RESULT hr_status hr_tensor_rows(hr_tensor *t, int64_t begin, int64_t e
 HR_API HR_RESULT hr_status hr_tensor_alias(hr_tensor *t, hr_tensor **out);
 
 HR_API hr_tensor *hr_tensor_retain(hr_tensor *t);
-HR_API void hr_tensor_release(hr_tensor *t); /* NULL is fine */
-HR_API int hr_tensor_refs(const hr_tensor *t);
+HR_API void hr_tensor_release(hr_tensor *t);   /* NULL is fine */
+HR_API int hr_tensor_refs(const hr_tensor *t); /* handles */
 
 /* Give up this tensor's claim. If it was the last the bytes are freed after what is queued on
  * `s` now (NULL: the home stream); if not, they will wait for that too. Twice is harmless. */
 HR_API void hr_tensor_drop(hr_tensor *t, hr_stream *s);
+/* Has it given up its claim? Others may still hold the bytes. */
 HR_API bool hr_tensor_dropped(const hr_tensor *t);
 
 HR_API hr_dtype hr_tensor_dtype(const hr_tensor *t);
 HR_API int hr_tensor_ndim(const hr_tensor *t);
 HR_API const int64_t *hr_tensor_shape(const hr_tensor *t);
-HR_API int64_t hr_tensor_dim(const hr_tensor *t,
-                             int i);                /* negative counts from the end */
+/* Of dimension `i`; negative counts from the end; 0 where there is none. */
+HR_API int64_t hr_tensor_dim(const hr_tensor *t, int i);
 HR_API int64_t hr_tensor_count(const hr_tensor *t); /* elements */
 HR_API size_t hr_tensor_bytes(const hr_tensor *t);
-HR_API void *
-hr_tensor_data(const hr_tensor *t); /* device address; NULL if freed or empty */
+/* Its address on the device; NULL if freed or empty. */
+HR_API void *hr_tensor_data(const hr_tensor *t);
 HR_API float *hr_tensor_f32(const hr_tensor *t); /* the same; NULL if it is not f32 */
 HR_API hr_storage *hr_tensor_storage(const hr_tensor *t); /* borrowed */
 HR_API hr_tensor *hr_tensor_base(const hr_tensor *t);     /* borrowed; NULL: no view */

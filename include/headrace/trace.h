@@ -96,11 +96,12 @@ HR_API int hr_timeline_lanes(const hr_timeline *t);
 HR_API hr_lane *hr_timeline_lane_at(const hr_timeline *t, int i);
 HR_API int hr_lane_rank(const hr_lane *lane);
 HR_API const char *hr_lane_role(const hr_lane *lane);
-HR_API const hr_span *hr_lane_spans(const hr_lane *lane,
-                                    size_t *n); /* in order of end */
-HR_API size_t hr_timeline_dropped(const hr_timeline *t);
+/* In order of end; borrowed. */
+HR_API const hr_span *hr_lane_spans(const hr_lane *lane, size_t *n);
+HR_API size_t hr_timeline_dropped(const hr_timeline *t); /* spans that did not fit */
 
-/* What DESIGN.md, "What is measured", defines, for one rank, over all its spans. */
+/* How much of a rank's communication ran while it computed, over all its spans. Waiting for peers
+ * is no communication, and neither is arithmetic on a communication stream. */
 typedef struct hr_overlap {
     int64_t comm_ns;    /* union of TRANSFER spans on "communication" lanes */
     int64_t hidden_ns;  /* the part of it during which a "compute" lane is BUSY */
