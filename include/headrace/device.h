@@ -39,10 +39,11 @@ typedef struct hr_device_opts {
     int rank;      /* for log, errors and lanes; default 0 */
     int cores;     /* how many a launch may use (its team); 0: 1 */
     size_t memory; /* bytes that may be live at once; 0: no limit (ERR_NOMEM past it) */
-    int launch_blocking; /* each launch has run before hr_launch() returns; also by
-                           HEADRACE_LAUNCH_BLOCKING=1 */
-    int poison; /* fill freed and fresh memory with NaN (0x7fc00000 words... 0xff bytes):
-                           -1 never, 1 always, 0: in debug builds */
+    /* Each launch has run before hr_launch() returns; also by HEADRACE_LAUNCH_BLOCKING=1. */
+    int launch_blocking;
+    /* Fill freed and fresh memory with bytes of 0xff, which are NaN as floats: -1 never, 1 always,
+     * 0: in debug builds. */
+    int poison;
     int check; /* the stream checker; also by HEADRACE_CHECK=streams in the environment */
 } hr_device_opts;
 
@@ -55,10 +56,9 @@ HR_API HR_RESULT hr_status hr_device_open(const char *backend,
  * that still lives is reported to the log (HR_LOG_WARN) and released. NULL is fine. */
 HR_API void hr_device_close(hr_device *dev);
 
-HR_API void
-hr_device_set_current(hr_device *dev);     /* of the calling thread; also makes its
-                                                      default stream current */
-HR_API hr_device *hr_device_current(void); /* NULL: none */
+/* Of the calling thread; its default stream becomes current, too. NULL: none. */
+HR_API void hr_device_set_current(hr_device *dev);
+HR_API hr_device *hr_device_current(void);
 HR_API const char *hr_device_backend(const hr_device *dev);
 HR_API int hr_device_rank(const hr_device *dev);
 HR_API int hr_device_cores(const hr_device *dev);
@@ -89,34 +89,35 @@ HR_API HR_RESULT hr_status hr_device_set_timeline(hr_device *dev, hr_timeline *t
 typedef struct hr_stream_opts {
     size_t size;
     int priority; /* clamped to the device's range */
-    const char *
-        name; /* role of its lane: "compute", "communication", ...; copied; NULL "stream" */
+    /* Role of its lane: "compute", "communication", ...; copied (31 characters); NULL: "stream". */
+    const char *name;
 } hr_stream_opts;
 
 /* Errors: ERR_INVALID past HR_MAX_STREAMS of a device, ERR_NOMEM, ERR_DEVICE. */
 HR_API HR_RESULT hr_status hr_stream_create(hr_device *dev, const hr_stream_opts *opts,
                                             hr_stream **out);
-HR_API void
-hr_stream_destroy(hr_stream *s); /* blocks until it is empty; NULL is fine */
+/* Blocks until it is empty. NULL is fine. */
+HR_API void hr_stream_destroy(hr_stream *s);
 HR_API hr_device *hr_stream_device(const hr_stream *s);
 HR_API const char *hr_stream_name(const hr_stream *s);
 HR_API int hr_stream_priority(const hr_stream *s);
 
 /* The calling thread's current stream: the current device's default one unless entered. */
 HR_API hr_stream *hr_stream_current(void);
-/* Make `s` current (NULL leaves the current one); exit makes `previous` current again. */
+/* Make `s`, and with it its device, current (NULL leaves the current ones); exit makes `previous`
+ * current again. */
 HR_API void hr_stream_enter(hr_stream *s, hr_stream **previous);
 HR_API void hr_stream_exit(hr_stream *s, hr_stream *previous);
 
-HR_API HR_RESULT hr_status
-hr_stream_synchronize(hr_stream *s); /* blocks until it is empty */
-HR_API HR_RESULT hr_status
-hr_stream_query(hr_stream *s); /* PENDING while work is left */
+/* Blocks until it is empty; query returns PENDING while work is left. Both return the device's
+ * cause of failure, if any. */
+HR_API HR_RESULT hr_status hr_stream_synchronize(hr_stream *s);
+HR_API HR_RESULT hr_status hr_stream_query(hr_stream *s);
 
 /* ---- events --------------------------------------------------------------------------- */
 HR_API HR_RESULT hr_status hr_event_create(hr_device *dev, hr_event **out);
-HR_API void
-hr_event_destroy(hr_event *e); /* waits already issued stay valid; NULL is fine */
+/* Waits already issued stay valid. NULL is fine. */
+HR_API void hr_event_destroy(hr_event *e);
 
 /* The event stands for all that is queued on `s` now. Enqueues nothing. */
 HR_API HR_RESULT hr_status hr_event_record(hr_event *e, hr_stream *s);
@@ -124,14 +125,14 @@ HR_API HR_RESULT hr_status hr_event_record(hr_event *e, hr_stream *s);
 /* Work queued on `s` from now on waits for the record that is current at this call; for
  * nothing if there was none. ERR_INVALID if they belong to different devices. */
 HR_API HR_RESULT hr_status hr_event_wait(hr_event *e, hr_stream *s);
-HR_API HR_RESULT hr_status
-hr_event_synchronize(hr_event *e);                      /* blocks the calling thread */
-HR_API HR_RESULT hr_status hr_event_query(hr_event *e); /* PENDING until reached */
+/* Blocks until it is reached; query returns PENDING until then. */
+HR_API HR_RESULT hr_status hr_event_synchronize(hr_event *e);
+HR_API HR_RESULT hr_status hr_event_query(hr_event *e);
 
 /* ---- launches ------------------------------------------------------------------------- */
 /* The threads that one launch may use: part(arg, i) for every i below n, in any order, each
  * once, back when all are done. The work is cut by `n`, never by the size of the team, so
- * that bits do not depend on it. The first negative status is returned. */
+ * that bits do not depend on it. Where parts fail, the failure of the lowest is returned. */
 typedef struct hr_team hr_team;
 typedef hr_status (*hr_team_part)(void *arg, int i);
 HR_API HR_RESULT hr_status hr_team_run(hr_team *team, int n, hr_team_part part,

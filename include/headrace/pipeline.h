@@ -104,18 +104,20 @@ typedef struct hr_schedule_node_opts {
     hr_node_forward_fn forward;
     hr_node_backward_fn backward; /* NULL: the engine */
     void *ctx;                    /* of both, of stream_fn and of wgrad_done */
-    hr_stream *stream; /* borrowed; NULL: whatever stream is current, as long as
-                          nothing has to be marked for it */
+    /* Borrowed. NULL: whatever stream is current, as long as nothing has to be marked for it
+     * (gradients, freed inputs: ERR_STATE "no_stream"). */
+    hr_stream *stream;
     hr_stream *(*stream_fn)(void *ctx); /* instead: asked once, at first use */
     hr_event *event; /* borrowed, shared with the nodes before and after */
-    bool free_input; /* after forward give up the bytes of the inputs: the claims of
-                        the handles given and of the node's own copies */
+    /* After forward give up the bytes of the inputs: the claims of the handles given and of the
+     * node's own copies. */
+    bool free_input;
     bool ncclep_zero_copy;       /* inputs in symmetric memory are not freed */
     const hr_node_wgrad *wgrads; /* copied; with names kept by address */
     int n_wgrads;
     hr_wgrad_queue *wgrad_queue; /* borrowed; run after `wgrads` */
-    hr_status (*wgrad_done)(
-        void *ctx); /* on the node's stream after those; may be NULL */
+    /* After those, on the node's stream; may be NULL. */
+    hr_status (*wgrad_done)(void *ctx);
 
     /* Hooks, each may be NULL: outside of the node's stream and range, after its record. The pre_ ones
      * come before the wait; a post_ one comes only after success, when inputs are marked and freed,
@@ -183,8 +185,8 @@ HR_API HR_RESULT hr_status hr_node_release(hr_node *node);
 HR_API int hr_node_inputs(const hr_node *node);              /* stored; 0 once spent */
 HR_API hr_tensor *hr_node_input(const hr_node *node, int i); /* borrowed */
 HR_API bool hr_node_spent(const hr_node *node);
-HR_API hr_stream *
-hr_node_stream(const hr_node *node); /* NULL: none, or not asked yet */
+/* NULL: none, or not asked yet. */
+HR_API hr_stream *hr_node_stream(const hr_node *node);
 
 /* Megatron: stream_acquire_context. What forward and backward stand in: wait, push `range` (NULL
  * or "": none), enter ... exit, pop, record, whatever `body` returns. A body in place of a with
@@ -242,9 +244,9 @@ struct hr_schedule_plan {
  *
  * Owner:   grad borrowed; *output the caller's, one reference; NULL without `f`. The plans stay
  *          the caller's.
- * Errors:  ERR_INVALID "no_plan", "same_plan", "plan_kinds" (two plans of different tables),
- *          "no_grad_given" (a backward plan without gradient), and what the plan's nodes and hooks
- *          return. */
+ * Errors:  ERR_INVALID "no_plan", "same_plan", "plan_kinds" (two plans of different tables), and what the
+ *          table's run returns: that of hr_build_schedule_plan() has "no_grad_given" (a backward plan
+ *          without gradient), and the errors of its nodes and hooks. */
 HR_API HR_RESULT hr_status hr_schedule_plan_run(hr_schedule_plan *f,
                                                 hr_schedule_plan *b, hr_tensor *grad,
                                                 const hr_plan_hooks *hooks,
