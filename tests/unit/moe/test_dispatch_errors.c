@@ -161,6 +161,7 @@ static void calls_that_do_not_fit_are_refused_and_harm_nothing(void **state)
 /* ---- a peer that does not come ------------------------------------------------------------ */
 enum way_out { FAILS, RETURNS, STRAYS };
 typedef struct absence {
+    moe_case c;
     int slot;         /* before which rank 1 takes its way out */
     enum way_out way; /* with an error; as if it were done; into another operation */
     hr_status seen;   /* by rank 0 */
@@ -191,7 +192,7 @@ static hr_status leaving_rank(hr_group *world, void *arg)
     absence *a = arg;
     moe_flow f = {0};
     moe_rank r;
-    hr_status st = rank_begin(&small, world, 1, &r);
+    hr_status st = rank_begin(&a->c, world, 1, &r);
 
     if (st >= 0)
         st = flow_begin(&r, 0, &f);
@@ -209,13 +210,16 @@ static hr_status leaving_rank(hr_group *world, void *arg)
     return st;
 }
 
+/* For either kind. */
 static void expect_woken(enum way_out way, double timeout_s, hr_status expected,
                          const char *says)
 {
     static const int slots[] = {SLOT_PRE, SLOT_DISPATCH, SLOT_COMBINE};
 
-    for (int i = 0; i < 3; i++) {
-        absence a = {.slot = slots[i], .way = way, .seen = HR_OK};
+    for (int i = 0; i < 6; i++) {
+        absence a = {.c = small, .slot = slots[i % 3], .way = way, .seen = HR_OK};
+
+        a.c.kind = i < 3 ? HR_MOE_ALLTOALL : HR_MOE_SYMMETRIC;
 
         assert_int_equal(run_two(timeout_s, leaving_rank, &a), expected);
         assert_int_equal(a.seen, expected);
@@ -239,15 +243,17 @@ static void a_peer_that_strays_ends_the_wait_at_the_time_limit(void **state)
 }
 
 /* Wherever the memory ends, the job ends with that cause, and nothing is left behind. */
-static void running_out_of_memory_ends_the_job_cleanly(void **state)
+static void expect_clean_end_without_memory(hr_moe_kind kind)
 {
     const size_t step = 192, limit = 256 * step;
+    moe_case c = small;
     int failed = 0;
     hr_status st = HR_ERR_NOMEM;
 
+    c.kind = kind;
     for (size_t bytes = step; st < 0 && bytes < limit; bytes += step) {
         moe_run run = {
-            .c = &small, .order = RUN_INTERLEAVED, .two_streams = 1, .memory = bytes};
+            .c = &c, .order = RUN_INTERLEAVED, .two_streams = 1, .memory = bytes};
         st = run_case(&run);
         if (st < 0) {
             assert_int_equal(st, HR_ERR_NOMEM);
@@ -256,6 +262,12 @@ static void running_out_of_memory_ends_the_job_cleanly(void **state)
     }
     assert_int_equal(st, HR_OK);
     assert_true(failed > 10);
+}
+
+static void running_out_of_memory_ends_the_job_cleanly(void **state)
+{
+    expect_clean_end_without_memory(HR_MOE_ALLTOALL);
+    expect_clean_end_without_memory(HR_MOE_SYMMETRIC);
 }
 
 int main(void)
