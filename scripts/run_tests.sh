@@ -1,6 +1,7 @@
 #!/bin/sh
-# Builds and runs the tests in each build that proves something (release; asan, everything; tsan,
-# the tests with that label), then lint. The last line alone: `N passed, N failed, N skipped`.
+# Builds and runs the tests in each build that proves something (release, and again under the stream
+# checker, which must find nothing, with some steps of the demo; asan, everything; tsan, the
+# tests with that label), then lint. The last line alone: `N passed, N failed, N skipped`.
 set -u
 cd "$(dirname "$0")/.."
 jobs=${JOBS:-2}
@@ -39,7 +40,18 @@ run() {
     ${2:-} ctest --preset "$1" -j"$jobs" --output-junit "$PWD/$results/$1.xml"
 }
 
-step build.release build release all && run release
+# Where the checker finds something the device fails, and so does the test.
+checked() {
+    echo "== tests: release, streams checked"
+    HEADRACE_CHECK=streams ctest --preset release -j"$jobs" \
+        -R '^(unit|conform|train|reference)\.' --output-junit "$PWD/$results/checked.xml"
+    step checked.demo build/release/headrace train --check --steps 3 --out "$results/demo"
+}
+
+if step build.release build release all; then
+    run release
+    checked
+fi
 step build.asan build asan all && run asan
 step build.tsan build tsan tsan_tests && run tsan "$fixed"
 step lint scripts/lint.sh

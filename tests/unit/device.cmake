@@ -1,4 +1,4 @@
-foreach(noun stream event device_fail memory_pool team device_spans stream_check random_programs)
+foreach(noun stream event device_fail memory_pool team device_spans stream_check check_shades random_programs)
   hr_test(unit.${noun} SOURCES device/test_${noun}.c ROOMS device LABELS tsan)
 endforeach()
 hr_test(unit.stream_wrap SOURCES device/test_stream_wrap.c ROOMS device LABELS tsan)

@@ -1,6 +1,8 @@
 /* The stream checker: what no event orders is found, what one does is not. */
 #include "device_kit.h"
 
+#include <malloc.h>
+
 typedef struct fixture {
     hr_device *dev;
     hr_stream *a, *b;
@@ -168,6 +170,85 @@ static void recorded_stream_guards_the_free(void **state)
     tear_down(&f);
 }
 
+static void block_has_no_name_of_its_last_life(void **state)
+{
+    fixture f = set_up();
+    void *q;
+    hr_mem_set_name(f.p, 1024, "first life");
+    hr_mem_set_name(f.p + 512, 512, "half of it");
+    hr_mem_free(f.p, f.a);
+    OK(hr_mem_alloc(f.a, 1024, &q));
+    assert_ptr_equal(q, f.p);
+    hr_mem_set_name(q, 512, "second life");
+    touch(f.a, "producer", q, 1024, HR_WRITE);
+    touch(f.b, "consumer", f.p + 600, 8, HR_READ);
+    assert_found(&f, "unordered", "memory of");
+    assert_null(strstr(hr_last_error(), "half of it"));
+    tear_down(&f);
+}
+
+static void forgotten_memory_begins_anew(void **state)
+{
+    static char foreign[64];
+    fixture f = set_up();
+    touch(f.a, "producer", foreign, 64, HR_WRITE);
+    hr_mem_forget(f.dev, foreign, 64);
+    touch(f.b, "consumer", foreign, 64, HR_READ);
+    OK(hr_device_synchronize(f.dev));
+    tear_down(&f);
+}
+
+static void event_that_lost_no_order_is_not_stale(void **state)
+{
+    fixture f = set_up();
+    hr_event *other = new_event(f.dev);
+    touch(f.a, "producer", f.p, 512, HR_WRITE);
+    order(&f, f.a, f.b);
+    OK(hr_event_record(f.e, f.a)); /* again, behind the first */
+    OK(hr_event_record(other, f.b));
+    OK(hr_event_wait(f.e, f.b));
+    touch(f.b, "consumer", f.p, 512, HR_READ);
+    OK(hr_device_synchronize(f.dev));
+    touch(f.a, "later", f.p, 512, HR_WRITE);
+    touch(f.b, "consumer", f.p, 512, HR_READ);
+    assert_found(&f, "unordered", "'later'");
+    tear_down(&f);
+}
+
+/* One step of a long run: blocks, events, host memory that is never the same. */
+static void step(fixture *f, char *host, int i)
+{
+    void *p;
+    OK(hr_mem_alloc(f->a, 2000, &p));
+    touch(f->a, "make", p, 2000, HR_WRITE);
+    for (int k = 0; k < 8; k++)
+        touch(f->a, "part", (char *)p + 100 * k, 50, HR_READ_WRITE);
+    order(f, f->a, f->b);
+    touch(f->b, "send", p, 2000, HR_READ);
+    touch(f->b, "host", host + 64L * i, 32, HR_WRITE);
+    touch(f->a, "long", f->p + i % 1000, 8, HR_READ);
+    order(f, f->b, f->a);
+    hr_mem_free(p, f->a);
+}
+
+static void memory_does_not_grow_with_the_run(void **state)
+{
+    enum { WARM = 200, STEPS = 2000 };
+    fixture f = set_up();
+    char *host = malloc(64L * STEPS);
+    size_t warm = 0;
+    assert_non_null(host);
+    for (int i = 0; i < STEPS; i++) {
+        if (i == WARM)
+            warm = mallinfo2().uordblks;
+        step(&f, host, i);
+    }
+    OK(hr_device_synchronize(f.dev));
+    assert_in_range(mallinfo2().uordblks, 0, warm + 64 * 1024);
+    free(host);
+    tear_down(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -180,6 +261,10 @@ int main(void)
         cmocka_unit_test(use_after_free_is_found),
         cmocka_unit_test(free_that_forgets_a_stream_is_found),
         cmocka_unit_test(recorded_stream_guards_the_free),
+        cmocka_unit_test(block_has_no_name_of_its_last_life),
+        cmocka_unit_test(forgotten_memory_begins_anew),
+        cmocka_unit_test(event_that_lost_no_order_is_not_stale),
+        cmocka_unit_test(memory_does_not_grow_with_the_run),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
