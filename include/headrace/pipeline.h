@@ -103,7 +103,7 @@ typedef struct hr_schedule_node_opts {
     const char *name; /* of its ranges and spans; interned; NULL: "schedule_node" */
     hr_node_forward_fn forward;
     hr_node_backward_fn backward; /* NULL: the engine */
-    void *ctx;                    /* of both, of stream_fn and of wgrad_done */
+    void *ctx;                    /* of both, of stream_fn, wgrad_done and the hooks */
     /* Borrowed. NULL: whatever stream is current, as long as nothing has to be marked for it
      * (gradients, freed inputs: ERR_STATE "no_stream"). */
     hr_stream *stream;
@@ -147,8 +147,9 @@ HR_API const char *hr_node_name(const hr_node *node);
  * Owner:   `in` is borrowed and retained as needed. **out is borrowed: valid until the node's
  *          backward, next forward or destroy. A noop's are the inputs.
  * Order:   enqueues on the node's stream.
- * Errors:  ERR_STATE "spent", "no_stream"; ERR_INVALID "input_count"; ERR_CALLBACK "callback"
- *          where the callback left no reason of its own, else the callback's status and reason. */
+ * Errors:  ERR_STATE "spent", "no_stream", "no_device"; ERR_INVALID "input_count", "no_argument";
+ *          ERR_CALLBACK "output_count"; ERR_CALLBACK "callback" where the callback failed without a
+ *          word of its own, else its status and reason, and its sentence behind the node's name. */
 HR_API HR_RESULT hr_status hr_node_forward(hr_node *node, hr_tensor *const *in, int n,
                                            hr_tensor *const **out, int *n_out);
 
