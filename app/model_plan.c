@@ -6,9 +6,8 @@
 typedef struct carried {
     hr_app_model *model;
     hr_tensor *targets;
-    hr_tensor
-        *hidden; /* after the final norm, past the layer of multi-token prediction;
-                          NULL: there is none */
+    /* After the final norm, past the layer of multi-token prediction; NULL: there is none. */
+    hr_tensor *hidden;
 } carried;
 
 static hr_status embed(void *chunk, hr_layer_ctx *ctx, hr_tensor *const *in, int n,
