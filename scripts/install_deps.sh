@@ -8,7 +8,7 @@ set -eu
 demo_packages="gcc libc6-dev make cmake pkg-config libopenblas-pthread-dev libjansson-dev
     libcairo2-dev libhwloc-dev fonts-dejavu-core"
 test_packages="libcmocka-dev clang clang-format clang-tidy cppcheck libclang-rt-14-dev valgrind
-    g++ python3 git"
+    g++ python3 git libdlpack-dev"
 peer_packages="python3-torch libopenblas0-openmp libstarpu-dev pocl-opencl-icd ocl-icd-opencl-dev
     opencl-headers"
 
@@ -35,7 +35,7 @@ works() {
     libcairo2-dev) pkg-config --exists cairo ;;
     libhwloc-dev) pkg-config --exists hwloc ;;
     libcmocka-dev) pkg-config --exists cmocka ;;
-    fonts-dejavu-core | libclang-rt-14-dev) true ;; # nothing stops without them
+    fonts-dejavu-core | libclang-rt-14-dev | libdlpack-dev) true ;; # nothing stops without them
     libstarpu-dev) pkg-config --exists starpu-1.3 ;;
     pocl-opencl-icd) test -e /etc/OpenCL/vendors/pocl.icd ;;
     ocl-icd-opencl-dev) pkg-config --exists OpenCL ;;

@@ -1,9 +1,10 @@
 /* headrace/tensor.h: storages (bytes), tensors (a shape over a storage), views and aliases.
  *
- * Bytes have claims, apart from handles. A tensor made by create or detach, an alias, a saved
- * tensor and a pending transfer each carry one claim on the bytes; the bytes go with the last
- * claim, even while handles live on, and using them then is ERR_STATE "freed". A retained
- * handle shares the claim of its tensor.
+ * Bytes have claims, apart from handles. A tensor made by create or detach, a view, an alias, a
+ * saved tensor, delayed work and what DLPack was handed each carry one claim on the bytes; the
+ * bytes go with the last claim, even while handles live on, and using them then is ERR_STATE
+ * "freed". A retained handle shares the claim of its tensor. Launches and operations of groups take
+ * addresses and have no claim: give bytes up on a stream that is ordered behind them.
  *
  * Tensors are dense and row-major. Shapes are in elements, offsets in elements of the tensor.
  *
