@@ -5,6 +5,7 @@ import subprocess
 
 PYTHON = "/usr/bin/python3"  # Debian's, which finds Debian's PyTorch
 OPENMP = "/usr/lib/x86_64-linux-gnu/openblas-openmp"  # the variant that PyTorch is fastest with
+LIMIT_S = 90  # of a script on PyTorch, which takes 5; with its cores taken by others it may take hours
 
 
 def lines(path, env=None, arguments=()):
@@ -24,8 +25,11 @@ def python(here, script, *arguments):
     """What a script on PyTorch printed, and why there is nothing."""
     if not os.path.exists(PYTHON):
         return None, f"no {PYTHON}"
-    done = subprocess.run([PYTHON, os.path.join(here, script), *arguments], capture_output=True, text=True,
-                          env={**os.environ, "LD_LIBRARY_PATH": OPENMP})
+    try:
+        done = subprocess.run([PYTHON, os.path.join(here, script), *arguments], capture_output=True,
+                              text=True, env={**os.environ, "LD_LIBRARY_PATH": OPENMP}, timeout=LIMIT_S)
+    except subprocess.TimeoutExpired:
+        return None, f"{script} took more than {LIMIT_S} s: is the machine busy?"
     if done.returncode != 0:
         return None, last(done.stderr)
     return json.loads(done.stdout), None

@@ -12,6 +12,7 @@ import tempfile
 import launches
 import memory
 import nodes
+import operators
 import overlap
 import programs
 import tokens
@@ -57,6 +58,7 @@ def main():
         for name, run in (("node", lambda: nodes.measure(built, HERE, say)),
                           ("stream", lambda: launches.measure(built, folder, say)),
                           ("memory", lambda: memory.measure(built, say)),
+                          ("ops", lambda: operators.measure(built, say)),
                           ("overlap", lambda: overlap.measure(program, folder, say)),
                           ("train", lambda: tokens.measure(program, folder, HERE, say))):
             if not wanted or name.startswith(wanted):
