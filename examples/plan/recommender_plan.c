@@ -262,8 +262,9 @@ static void expected_gradient(int rank, float g[V * C])
         for (int j = 0; j < ALL; j++) {
             int v = id_of(rank, i, j);
             float x0 = (float)(v * C - 3 + rank), s = x0 + 2 * (x0 + 1);
-            g[v * C] += s;
-            g[v * C + 1] += 2 * s;
+            float *row = &g[(size_t)v * C];
+            row[0] += s;
+            row[1] += 2 * s;
         }
 }
 
