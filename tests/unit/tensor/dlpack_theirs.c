@@ -4,6 +4,14 @@
 #if __has_include(<dlpack/dlpack.h>)
 #include <dlpack/dlpack.h>
 
+/* The public functions take pointers of that header as they are. */
+hr_status dlpack_round_trip(hr_tensor *t, hr_tensor **back)
+{
+    DLManagedTensor *theirs;
+    hr_status st = hr_tensor_to_dlpack(t, &theirs);
+    return st < 0 ? st : hr_tensor_from_dlpack(theirs, back);
+}
+
 const dlpack_layout *dlpack_theirs(void)
 {
     static const dlpack_layout theirs = {
@@ -29,6 +37,11 @@ const dlpack_layout *dlpack_theirs(void)
     return &theirs;
 }
 #else
+hr_status dlpack_round_trip(hr_tensor *t, hr_tensor **back)
+{
+    return HR_ERR_UNSUPPORTED;
+}
+
 const dlpack_layout *dlpack_theirs(void)
 {
     return NULL;

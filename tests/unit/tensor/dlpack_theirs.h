@@ -2,6 +2,7 @@
  * declare the same tags, so no file can include both. */
 #ifndef DLPACK_THEIRS_H
 #define DLPACK_THEIRS_H
+#include "headrace/tensor.h"
 #include <stddef.h>
 
 typedef struct dlpack_layout {
@@ -19,5 +20,8 @@ typedef struct dlpack_versioned_layout {
  * NULL where the header is not installed, or is from before that struct. */
 const dlpack_layout *dlpack_theirs(void);
 const dlpack_versioned_layout *dlpack_theirs_versioned(void);
+
+/* Out and in again, through pointers of their type. ERR_UNSUPPORTED without the header. */
+hr_status dlpack_round_trip(hr_tensor *t, hr_tensor **back);
 
 #endif

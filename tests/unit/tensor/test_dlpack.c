@@ -371,6 +371,20 @@ static void structs_lie_as_in_dlpacks_header(void **state)
     assert_memory_equal(&ours, t, sizeof ours);
 }
 
+static void functions_take_pointers_of_dlpacks_header(void **state)
+{
+    hr_tensor *t = KIT_TENSOR(1, 2), *back;
+    hr_status st = dlpack_round_trip(t, &back);
+    hr_tensor_release(t);
+    if (st == HR_ERR_UNSUPPORTED) {
+        print_message("skipped: dlpack/dlpack.h is not installed\n");
+        skip();
+    }
+    kit_ok(st);
+    KIT_EXPECT(back, 1, 2);
+    hr_tensor_release(back);
+}
+
 static void versioned_struct_lies_as_in_dlpacks_header(void **state)
 {
     const dlpack_versioned_layout *t = dlpack_theirs_versioned();
@@ -411,6 +425,7 @@ int main(void)
         T(bytes_given_back_on_another_thread_are_collected),
         T(bytes_of_another_device_are_collected_by_their_own),
         T(other_versions_and_read_only_bytes_are_refused),
+        T(functions_take_pointers_of_dlpacks_header),
         cmocka_unit_test(structs_lie_as_in_dlpacks_header),
         cmocka_unit_test(versioned_struct_lies_as_in_dlpacks_header),
     };
