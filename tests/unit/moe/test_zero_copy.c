@@ -9,7 +9,7 @@
 
 #include "base/try.h"      /* HR_TRY */
 #include "moe/moe_route.h" /* the buffers themselves */
-#include "unit/moe/moe_runs.h"
+#include "unit/moe/moe_drive.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,91 +23,13 @@ static const moe_case two = {.ranks = 2,
                              .choose = choose_spread,
                              .kind = HR_MOE_SYMMETRIC};
 
-/* Ranks report what they find as a status. */
-#define CHECK(cond)                                                                    \
-    do {                                                                               \
-        if (!(cond))                                                                   \
-            return hr_fail(HR_ERR_CALLBACK, "check", "line %d: not %s", __LINE__,      \
-                           #cond);                                                     \
-    } while (0)
-
-static hr_status expect(hr_status got, hr_status wanted, const char *reason,
-                        const char *word, int line)
+static void run(drive d)
 {
-    if (got == wanted && strcmp(hr_last_reason(), reason) == 0 &&
-        strstr(hr_last_error(), word))
-        return HR_OK;
-    return hr_fail(HR_ERR_CALLBACK, "check", "line %d: expected '%s', got %s", line,
-                   word, got < 0 ? hr_last_error() : "success");
-}
-#define EXPECT(expr, st, reason, word)                                                 \
-    HR_TRY(expect((expr), (st), (reason), (word), __LINE__))
-
-/* A rank with both microbatches, for `body` to drive. */
-typedef hr_status (*body_fn)(moe_rank *r, moe_flow *f);
-typedef struct drive {
-    const moe_case *c;
-    int two_streams, whole;
-    body_fn body;
-    moe_result *result; /* may be NULL */
-} drive;
-
-static hr_status drive_flows(const drive *d, moe_rank *r)
-{
-    moe_flow f[CASE_MICROBATCHES] = {{0}};
-    hr_status st = HR_OK;
-
-    for (int b = 0; st >= 0 && b < CASE_MICROBATCHES; b++) {
-        st = flow_begin(r, b, &f[b]);
-        f[b].whole = d->whole;
-    }
-    if (st >= 0)
-        st = d->body(r, f);
-    for (int b = 0; st >= 0 && d->result && b < CASE_MICROBATCHES; b++)
-        st = flow_read(&f[b], d->result);
-    for (int b = 0; b < CASE_MICROBATCHES; b++)
-        flow_end(&f[b]);
-    return st;
-}
-
-static hr_status drive_rank(hr_group *world, void *arg)
-{
-    const drive *d = arg;
-    moe_rank r;
-    hr_status st = rank_begin(d->c, world, d->two_streams, &r);
-
-    if (st >= 0)
-        st = drive_flows(d, &r);
-    if (st >= 0)
-        st = hr_device_synchronize(hr_group_device(world));
-    if (st >= 0 && d->result)
-        st = rank_read(&r, d->result);
-    rank_end(&r);
-    return st;
-}
-
-static void run_drive(drive d)
-{
-    const hr_local_opts o = {HR_INIT(hr_local_opts), .timeout_s = 60.0};
-    hr_status st = hr_local_run(d.c->ranks, &o, drive_rank, &d);
+    hr_status st = run_drive(d);
 
     if (st < 0)
         print_error("%s\n", hr_last_error());
     assert_int_equal(st, HR_OK);
-}
-
-static hr_status forward(moe_flow *f, int from, int to)
-{
-    for (int slot = from; slot <= to; slot++)
-        HR_TRY(flow_forward(f, slot));
-    return HR_OK;
-}
-
-static hr_status backward(moe_flow *f, int from, int to)
-{
-    for (int slot = from; slot >= to; slot--)
-        HR_TRY(flow_backward(f, slot));
-    return HR_OK;
 }
 
 static hr_status all_nan(hr_tensor *t, bool *out)
@@ -131,9 +53,9 @@ static hr_status transitions(moe_rank *r, moe_flow *f)
     hr_tensor *out = NULL, *plain = f[0].grad;
     const hr__zero_copy *zc = r->dispatcher->zc;
 
-    HR_TRY(forward(&f[0], SLOT_PRE, SLOT_MLP));
+    HR_TRY(drive_forward(&f[0], SLOT_PRE, SLOT_MLP));
     CHECK(zc->f->state == HR__STAGED);
-    HR_TRY(forward(&f[1], SLOT_PRE, SLOT_DISPATCH));
+    HR_TRY(drive_forward(&f[1], SLOT_PRE, SLOT_DISPATCH));
     EXPECT(flow_forward(&f[1], SLOT_MLP), HR_ERR_STATE, "buffer_state",
            "moe_grouped_last: buffer F is STAGED; it can become STAGED only from FREE");
     EXPECT(hr_moe_combine(f[1].route, f[0].out[SLOT_MLP][0], &out), HR_ERR_STATE,
@@ -151,7 +73,7 @@ static hr_status transitions(moe_rank *r, moe_flow *f)
 
 static void illegal_transitions_name_buffer_state_and_wish(void **state)
 {
-    run_drive((drive){.c = &two, .body = transitions});
+    run((drive){.c = &two, .body = transitions});
 }
 
 /* B while a staged gradient waits in it. */
@@ -159,7 +81,7 @@ static hr_status busy_b(moe_rank *r, moe_flow *f)
 {
     hr__buffer *b = r->dispatcher->zc->b;
 
-    HR_TRY(forward(&f[0], SLOT_PRE, SLOT_COMBINE));
+    HR_TRY(drive_forward(&f[0], SLOT_PRE, SLOT_COMBINE));
     b->state = HR__STAGED; /* as if a dispatch backward were still to come */
     EXPECT(flow_backward(&f[0], SLOT_COMBINE), HR_ERR_STATE, "buffer_state",
            "moe_combine backward: buffer B is STAGED; it can become LANDING only from "
@@ -169,7 +91,7 @@ static hr_status busy_b(moe_rank *r, moe_flow *f)
 
 static void a_gradient_does_not_land_on_one_that_is_staged(void **state)
 {
-    run_drive((drive){.c = &two, .body = busy_b});
+    run((drive){.c = &two, .body = busy_b});
 }
 
 /* ---- what was consumed ----------------------------------------------------------------------- */
@@ -178,13 +100,13 @@ static hr_status consumed(moe_rank *r, moe_flow *f)
     const hr__zero_copy *zc = r->dispatcher->zc;
     bool nan;
 
-    HR_TRY(forward(&f[0], SLOT_PRE, SLOT_COMBINE));
+    HR_TRY(drive_forward(&f[0], SLOT_PRE, SLOT_COMBINE));
     HR_TRY(all_nan(f[0].out[SLOT_MLP][0], &nan));
     CHECK(nan);
-    HR_TRY(backward(&f[0], SLOT_COMBINE, SLOT_COMBINE));
+    HR_TRY(drive_backward(&f[0], SLOT_COMBINE, SLOT_COMBINE));
     HR_TRY(all_nan(zc->b->rows, &nan));
     CHECK(nan);
-    HR_TRY(backward(&f[0], SLOT_MLP, SLOT_DISPATCH));
+    HR_TRY(drive_backward(&f[0], SLOT_MLP, SLOT_DISPATCH));
     HR_TRY(all_nan(zc->b->rows, &nan));
     CHECK(nan);
     return HR_OK;
@@ -192,7 +114,7 @@ static hr_status consumed(moe_rank *r, moe_flow *f)
 
 static void what_was_sent_is_poisoned(void **state)
 {
-    run_drive((drive){.c = &two, .two_streams = 1, .body = consumed});
+    run((drive){.c = &two, .two_streams = 1, .body = consumed});
 }
 
 /* ---- who refers to F and B ----------------------------------------------------------------- */
@@ -205,8 +127,8 @@ static hr_status landed_gradient(moe_rank *r, moe_flow *f)
 {
     const hr__zero_copy *zc = r->dispatcher->zc;
 
-    HR_TRY(forward(&f[0], SLOT_PRE, SLOT_COMBINE));
-    HR_TRY(backward(&f[0], SLOT_COMBINE, SLOT_COMBINE));
+    HR_TRY(drive_forward(&f[0], SLOT_PRE, SLOT_COMBINE));
+    HR_TRY(drive_backward(&f[0], SLOT_COMBINE, SLOT_COMBINE));
     hr_tensor *grad = hr_tensor_grad(f[0].in[SLOT_COMBINE][0]);
 
     CHECK(grad && !hr_tensor_is_symmetric(grad));
@@ -217,7 +139,7 @@ static hr_status landed_gradient(moe_rank *r, moe_flow *f)
 
 static void a_gradient_that_landed_in_b_is_copied_at_the_node_boundary(void **state)
 {
-    run_drive((drive){.c = &two, .two_streams = 1, .body = landed_gradient});
+    run((drive){.c = &two, .two_streams = 1, .body = landed_gradient});
 }
 
 /* Give up the handles that nodes would: outputs, and what the next slot took. */
@@ -240,19 +162,20 @@ static hr_status postponed(moe_rank *r, moe_flow *f)
 
     HR_TRY(hr_wgrad_queue_create(&q));
     f[0].queue = f[1].queue = q;
-    hr_status st = forward(&f[0], SLOT_PRE, SLOT_COMBINE);
+    hr_status st = drive_forward(&f[0], SLOT_PRE, SLOT_COMBINE);
     if (st >= 0)
-        st = backward(&f[0], SLOT_COMBINE, SLOT_PRE);
+        st = drive_backward(&f[0], SLOT_COMBINE, SLOT_PRE);
     bool kept = hr_wgrad_pending(q) == 2 && !is_idle(zc->p) && zc->n_p == 1;
     if (st >= 0)
-        st = forward(&f[1], SLOT_PRE, SLOT_COMBINE);
+        st = drive_forward(&f[1], SLOT_PRE, SLOT_COMBINE);
     kept = kept && zc->n_p == 2; /* the first P still holds what the queue needs */
     if (st >= 0)
-        st = backward(&f[1], SLOT_COMBINE, SLOT_COMBINE); /* B is another's by now */
+        st = drive_backward(&f[1], SLOT_COMBINE,
+                            SLOT_COMBINE); /* B is another's by now */
     if (st >= 0)
         st = hr_wgrad_run(q);
     if (st >= 0)
-        st = backward(&f[1], SLOT_MLP, SLOT_PRE);
+        st = drive_backward(&f[1], SLOT_MLP, SLOT_PRE);
     if (st >= 0)
         st = hr_wgrad_run(q);
     hr_wgrad_queue_destroy(q);
@@ -269,7 +192,7 @@ static void weight_gradients_may_wait_past_the_next_combine_backward(void **stat
     assert_non_null(plain.result);
     assert_non_null(late);
     assert_int_equal(run_case(&plain), HR_OK);
-    run_drive((drive){.c = &two, .two_streams = 1, .body = postponed, .result = late});
+    run((drive){.c = &two, .two_streams = 1, .body = postponed, .result = late});
     assert_true(result_same_bits(plain.result, late));
     result_destroy(plain.result);
     result_destroy(late);
@@ -282,13 +205,13 @@ static hr_status nothing_saved(moe_rank *r, moe_flow *f)
 
     HR_TRY(hr_wgrad_queue_create(&q));
     f[0].queue = q;
-    hr_status st = forward(&f[0], SLOT_PRE, SLOT_COMBINE);
+    hr_status st = drive_forward(&f[0], SLOT_PRE, SLOT_COMBINE);
     /* Between the mlp and its combine there are two handles on F, out of the one and into the
      * other; the graphs of both have none. */
     bool f_free =
         hr_storage_claims(hr_window_storage(zc->f->window)) == zc->f->idle_claims + 2;
     if (st >= 0)
-        st = backward(&f[0], SLOT_COMBINE, SLOT_MLP);
+        st = drive_backward(&f[0], SLOT_COMBINE, SLOT_MLP);
     drop_handles(&f[0]);
     bool stored = hr_wgrad_pending(q) == 2;
     bool free_of_both = is_idle(zc->f) && is_idle(zc->b);
@@ -301,7 +224,7 @@ static hr_status nothing_saved(moe_rank *r, moe_flow *f)
 
 static void no_saved_tensor_and_no_stored_work_refers_to_f_or_b(void **state)
 {
-    run_drive((drive){.c = &two, .two_streams = 1, .body = nothing_saved});
+    run((drive){.c = &two, .two_streams = 1, .body = nothing_saved});
 }
 
 /* ---- P ---------------------------------------------------------------------------------------- */
@@ -315,36 +238,21 @@ static hr_status fewest_p(moe_rank *r, moe_flow *f)
 
 static void there_are_as_many_p_as_were_in_use_at_once(void **state)
 {
-    run_drive((drive){.c = &two, .two_streams = 1, .body = fewest_p});
+    run((drive){.c = &two, .two_streams = 1, .body = fewest_p});
 }
 
 /* ---- slack -------------------------------------------------------------------------------------- */
-static void fill_device_poison(hr_local_opts *o, int poison)
-{
-    *o = (hr_local_opts){HR_INIT(hr_local_opts), .timeout_s = 60.0,
-                         .device = {HR_INIT(hr_device_opts), .poison = poison}};
-}
-
-static hr_status serial_body(moe_rank *r, moe_flow *f)
-{
-    for (int b = 0; b < CASE_MICROBATCHES; b++) {
-        HR_TRY(forward(&f[b], SLOT_PRE, SLOT_COMBINE));
-        HR_TRY(backward(&f[b], SLOT_COMBINE, SLOT_PRE));
-    }
-    return HR_OK;
-}
-
 static void garbage_in_slack_rows_changes_nothing(void **state)
 {
     moe_result *r[2];
 
-    for (int i = 0; i < 2; i++) {
-        hr_local_opts o;
-        drive d = {.c = &two, .body = serial_body, .result = result_create(&two)};
-
-        fill_device_poison(&o, i == 0 ? 1 : -1); /* NaN, or what happens to lie there */
-        assert_non_null(r[i] = d.result);
-        assert_int_equal(hr_local_run(2, &o, drive_rank, &d), HR_OK);
+    for (int i = 0; i < 2; i++) { /* NaN, or what happens to lie there */
+        r[i] = result_create(&two);
+        assert_non_null(r[i]);
+        run((drive){.c = &two,
+                    .body = drive_serial,
+                    .poison = i == 0 ? 1 : -1,
+                    .result = r[i]});
     }
     assert_true(result_same_bits(r[0], r[1]));
     result_destroy(r[0]);
@@ -430,7 +338,7 @@ static hr_status stumble(moe_rank *r, moe_flow *f)
     if (st >= 0)
         st = flow_begin(r, 1, &lost[1]);
     if (st >= 0)
-        st = forward(&lost[0], SLOT_PRE, SLOT_MLP); /* F is staged, */
+        st = drive_forward(&lost[0], SLOT_PRE, SLOT_MLP); /* F is staged, */
     if (st >= 0)
         st = flow_forward(&lost[1], SLOT_PRE); /* a P reserved */
     flow_end(&lost[0]);
@@ -439,7 +347,7 @@ static hr_status stumble(moe_rank *r, moe_flow *f)
     HR_TRY(hr_device_synchronize(hr_group_device(r->world)));
     hr_dispatcher_reset(r->dispatcher);
     CHECK(r->dispatcher->zc->f->state == HR__FREE);
-    return serial_body(r, f);
+    return drive_serial(r, f);
 }
 
 static void after_a_reset_the_next_step_is_exact(void **state)
@@ -450,7 +358,7 @@ static void after_a_reset_the_next_step_is_exact(void **state)
     assert_non_null(plain.result);
     assert_non_null(after);
     assert_int_equal(run_case(&plain), HR_OK);
-    run_drive((drive){.c = &two, .body = stumble, .result = after});
+    run((drive){.c = &two, .body = stumble, .result = after});
     assert_true(result_same_bits(plain.result, after));
     result_destroy(plain.result);
     result_destroy(after);
@@ -503,8 +411,8 @@ static hr_status too_many_tokens(moe_rank *r, moe_flow *f)
 
 static void what_there_is_no_room_for_is_refused(void **state)
 {
-    run_drive((drive){.c = &two, .body = refuse});
-    run_drive((drive){.c = &two, .body = too_many_tokens});
+    run((drive){.c = &two, .body = refuse});
+    run((drive){.c = &two, .body = too_many_tokens});
 }
 
 int main(void)
