@@ -30,11 +30,11 @@ class Layer:
 
     def __init__(self, ledger, who, shape, frees):
         n, c, k = shape["N"], shape["C"], shape["K"]
-        m = n * k
+        m, local = n * k, shape["E"] // shape["ranks"]
         b = self.b = {"NC": n * c, "NH": n * shape["H"], "NE": n * shape["E"], "M": m, "MC": m * c,
                       "R": m, "RC": m * c, "RD": m * shape["D"],
                       "counts": shape["ranks"] * shape["E"], "experts": shape["E"],
-                      "limits": 2 * (shape["E"] // shape["ranks"] + 1)}
+                      "limits": 2 * (local + 1), "record": 6 + local}
         for name in b:
             b[name] *= 4
         self.ledger, self.who, self.frees = ledger, who, frees
@@ -120,6 +120,60 @@ class Layer:
         self.give("source", "slot", "counts", "order_source", "order_slot")
 
 
+class SymmetricLayer(Layer):
+    """The same with the symmetric dispatcher at capacity factor 1: tokens arrive in a buffer P, sorted; the
+    experts write F, and gradients land in B. All three stay from step to step. What `dispatch` sends stays
+    until `pre` runs backward: the policy frees nothing here but what lies in a buffer anyway."""
+
+    def buffers(self, layers):
+        """F, B, and a P a layer in flight: those of one microbatch, and the first of the next, which is taken
+        before the last one is given back. And the record of an overflow."""
+        self.take(F=(1, "RC"), B=(1, "RC"), B_weights=(1, "R"), P=(layers + 1, "RC"),
+                  P_weights=(layers + 1, "R"), overflow=(1, "record"))
+
+    def pre(self):
+        super().pre()
+        self.take(limits=(1, "limits"))
+
+    def dispatch(self):
+        pass
+
+    def mlp(self):
+        self.take(up=(2, "RD"), hidden=(1, "RD"))
+
+    def combine(self):
+        self.take(back=(1, "MC"), sum=(1, "NC"))
+        self.give("back")
+        self.take(out=(1, "NC"))
+        self.give("sum")
+
+    def combine_back(self, give_incoming, out_is_gone):
+        self.take(d_residual=(1, "NC"), d_back=(1, "MC"), d_down=(1, "RC"))
+        self.give("d_back")
+        give_incoming()
+        self.give(*[] if out_is_gone else ["out"])
+
+    def mlp_back(self):
+        self.take(d_hidden=(1, "RD"), d_up=(2, "RD"), d_received_probs=(1, "R"))
+        self.give("up", "d_hidden")
+        self.take(d_received=(1, "RC"))
+
+    def mlp_weights(self):
+        self.give("d_down", "hidden", "d_up")
+
+    def dispatch_back(self):
+        self.take(d_token_probs=(1, "M"), d_tokens=(1, "MC"))
+        self.give("d_received", "d_received_probs")
+
+    def pre_back(self):
+        super().pre_back()
+        if self.frees:
+            self.give("tokens", "token_probs")
+
+    def end(self):
+        self.give("source", "slot", "counts", "limits")
+
+
 def pair(f, b, early, incoming, last):
     """The order of a plan's layer pair; either may be None. `incoming`: gives the gradient that comes in."""
     if b:
@@ -149,12 +203,15 @@ def pair(f, b, early, incoming, last):
 def predict(shape, frees=True, early=True):
     """Bytes saved by a microbatch's forward, and the peak of the step that follows."""
     ledger = Ledger()
-    count = shape["layers"]
+    count = int(shape["layers"])
+    kind = SymmetricLayer if shape["symmetric"] else Layer
 
     def microbatch(m):
-        return [Layer(ledger, (m, i), shape, frees) for i in range(count)]
+        return [kind(ledger, (m, i), shape, frees) for i in range(count)]
 
     first = microbatch(0)
+    if kind is SymmetricLayer:
+        first[0].buffers(count)
     for layer in first:
         pair(layer, None, early, None, False)
     first[-1].give("out")  # the loss has it

@@ -104,9 +104,9 @@ static hr_status mlp(void *layer, hr_layer_ctx *ctx, hr_tensor *const *in, int n
     hr_tensor *x, *probs, *u, *s, *y;
     ok(hr_tensor_record_stream(a->probs, hr_stream_current()));
     ok(hr_moe_sort(a->route, in[0], a->probs, &x, &probs));
-    ok(hr_op_grouped_linear(x, l->expert_in, hr_moe_offsets(a->route), q, &u));
-    ok(hr_op_swiglu(u, probs, &s));
-    ok(hr_op_grouped_linear(s, l->expert_out, hr_moe_offsets(a->route), q, &y));
+    ok(hr_moe_grouped(a->route, x, l->expert_in, q, &u));
+    ok(hr_moe_swiglu(a->route, u, probs, &s));
+    ok(hr_moe_grouped_last(a->route, s, l->expert_out, q, &y));
     hr_tensor_release(x);
     hr_tensor_release(probs);
     hr_tensor_release(u);
@@ -136,6 +136,10 @@ void moe_layer_describe(moe_layer *l, bool frees, hr_layer_desc *out)
     hr_free_input_facts facts = {
         HR_INIT(hr_free_input_facts), .moe = true, .dispatcher = HR_DISPATCH_ALLTOALL,
         .local_experts = hr_dispatcher_local_experts(l->dispatcher)};
+    if (hr_dispatcher_moe_kind(l->dispatcher) == HR_MOE_SYMMETRIC) {
+        facts.dispatcher = HR_DISPATCH_FLEX; /* what frees as NCCL EP does */
+        facts.backend = HR_FLEX_NCCLEP;
+    }
     *out = (hr_layer_desc){HR_INIT(hr_layer_desc), .layer = l,
                            .state_bytes = sizeof(aside), .state_fini = aside_fini,
                            .slot = {[HR_SLOT_PRE] = pre,
