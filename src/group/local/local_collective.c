@@ -48,7 +48,7 @@ static struct words describe(const hr__call *c)
     case HR__ROWS_LOAD:
         snprintf(w.text, sizeof w.text, "%s (%lld rows of %zu bytes at %lld, %d parts)",
                  name, (long long)c->count, c->element_bytes,
-                 (long long)(c->window->offset + (int64_t)c->rows.at), c->rows.parts);
+                 (long long)c->window->offset + (long long)c->rows.at, c->rows.parts);
         break;
     }
     return w;
