@@ -298,6 +298,56 @@ static void another_operation_in_its_place_is_a_mismatch(void **state)
           WORDS("calls rows_store (", "calls barrier"));
 }
 
+/* ---- peers that do not come, and the link ------------------------------------------------------ */
+/* Rank 1 returns, or calls something on another group that nobody else calls. */
+static hr_status stay_out(hr_group *g, void *arg)
+{
+    exchange x;
+    hr_group *other;
+    hr_stream *s = hr_stream_current();
+    TRY(hr_group_create(g, NULL, 0, &other));
+    TRY(begin(g, many, ROOM, &x));
+    if (x.me != 1)
+        TRY(hr_rows_store(g, &x.rows, s));
+    else if (*(int *)arg)
+        TRY(hr_barrier(other, s));
+    hr_status st = hr_stream_synchronize(s);
+    hr_window_destroy(x.w);
+    hr_group_release(other);
+    return st;
+}
+
+static void a_member_that_stays_out_of_rows_ends_the_wait(void **state)
+{
+    hr_local_opts o = {HR_INIT(hr_local_opts), .timeout_s = 0.3};
+    int strays = 0;
+    fails(3, NULL, stay_out, &strays, HR_ERR_ABORTED, WORDS("rows_store", "rank 1"));
+    strays = 1;
+    fails(3, &o, stay_out, &strays, HR_ERR_TIMEOUT, WORDS("waited 0.3 s", "missing: "));
+}
+
+/* 96 bytes leave each rank for the other, at a million bits a second. */
+static hr_status over_link(hr_group *g, void *arg)
+{
+    exchange x;
+    hr_stream *s = hr_stream_current();
+    TRY(begin(g, many, ROOM, &x));
+    TRY(hr_stream_synchronize(s));
+    int64_t begun = hr_now_ns();
+    TRY(hr_rows_store(g, &x.rows, s));
+    TRY(hr_stream_synchronize(s));
+    CHECK(hr_now_ns() - begun >= 96 * 8000);
+    hr_window_destroy(x.w);
+    return HR_OK;
+}
+
+static void the_imitated_link_carries_the_rows_that_there_are(void **state)
+{
+    hr_local_opts o = {HR_INIT(hr_local_opts), .link_gbps = 0.001};
+    for (int e = 0; e < n_engines; e++)
+        assert_int_equal(engines[e].run(2, &o, over_link, NULL), HR_OK);
+}
+
 static hr_status refuse(hr_group *g, void *arg)
 {
     exchange x;
@@ -343,6 +393,8 @@ int main(void)
         cmocka_unit_test(rows_past_the_end_of_a_window_are_left_out),
         cmocka_unit_test(pain_4_disagreeing_rows_are_named_on_all_ranks),
         cmocka_unit_test(another_operation_in_its_place_is_a_mismatch),
+        cmocka_unit_test(a_member_that_stays_out_of_rows_ends_the_wait),
+        cmocka_unit_test(the_imitated_link_carries_the_rows_that_there_are),
         cmocka_unit_test(bad_arguments_are_refused_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
