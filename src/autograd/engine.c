@@ -19,7 +19,10 @@ struct leaf_entry {
     struct leaf_entry *next;
 };
 
+enum { GRADS_INLINE = 8 };
+
 struct run {
+    struct leaf_entry first_leaf;    /* most passes end at one */
     hr_function *first, **last_next; /* all that are taken, each retained */
     hr_function *ready;
     struct leaf_entry *leaves;
@@ -50,7 +53,7 @@ static hr_status take_leaf(struct run *r, hr_tensor *leaf, struct leaf_entry **o
 {
     struct leaf_entry *e = leaf->engine;
     if (!e || e->run != r) {
-        e = hr__pool_get(sizeof *e);
+        e = r->leaves ? hr__pool_get(sizeof *e) : &r->first_leaf;
         if (!e)
             return hr_fail(HR_ERR_NOMEM, "nomem", "no memory for a backward pass");
         e->leaf = hr_tensor_retain(leaf);
@@ -171,12 +174,8 @@ static hr_status call_backward(hr_function *fn, hr_tensor **grad_out,
     return st;
 }
 
-static hr_status run_function(struct run *r, hr_function *fn)
+static hr_status run_in(struct run *r, hr_function *fn, hr_tensor **grad_in)
 {
-    size_t bytes = (size_t)(fn->n_inputs + fn->n_outputs) * sizeof(hr_tensor *);
-    hr_tensor **grad_in = hr__pool_get(bytes);
-    if (!grad_in)
-        return hr_fail(HR_ERR_NOMEM, "nomem", "no memory for a backward pass");
     hr_status st = call_backward(fn, grad_in + fn->n_inputs, grad_in);
     for (int i = 0; i < fn->n_inputs; i++) {
         if (st >= 0)
@@ -184,8 +183,23 @@ static hr_status run_function(struct run *r, hr_function *fn)
         else
             hr_tensor_release(grad_in[i]);
     }
-    hr__pool_put(grad_in, bytes);
     hr__function_drop_edges(fn);
+    return st;
+}
+
+static hr_status run_function(struct run *r, hr_function *fn)
+{
+    int n = fn->n_inputs + fn->n_outputs;
+    if (n <= GRADS_INLINE) {
+        hr_tensor *grads[GRADS_INLINE] = {0};
+        return run_in(r, fn, grads);
+    }
+    size_t bytes = (size_t)n * sizeof(hr_tensor *);
+    hr_tensor **grads = hr__pool_get(bytes);
+    if (!grads)
+        return hr_fail(HR_ERR_NOMEM, "nomem", "no memory for a backward pass");
+    hr_status st = run_in(r, fn, grads);
+    hr__pool_put(grads, bytes);
     return st;
 }
 
@@ -245,7 +259,8 @@ static void let_go(struct run *r)
         e->leaf->engine = e->outer;
         hr_tensor_release(e->sum);
         hr_tensor_release(e->leaf);
-        hr__pool_put(e, sizeof *e);
+        if (e != &r->first_leaf)
+            hr__pool_put(e, sizeof *e);
     }
 }
 

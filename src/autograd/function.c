@@ -56,7 +56,8 @@ static void destroy(hr_function *fn)
     hr__function_drop_edges(fn);
     for (int j = 0; j < fn->n_outputs; j++)
         hr_tensor_release(fn->output[j].grad);
-    hr__pool_put(fn->output, (size_t)fn->n_outputs * sizeof *fn->output);
+    if (fn->output != &fn->first_output)
+        hr__pool_put(fn->output, (size_t)fn->n_outputs * sizeof *fn->output);
     if (fn->saved != fn->first_saved)
         hr__pool_put(fn->saved, (size_t)fn->saved_cap * sizeof *fn->saved);
     hr__pool_put(fn, fn->block_bytes);
@@ -74,7 +75,7 @@ static void release_graph(struct hr__graph *g)
     static _Thread_local hr_function *doomed;
     static _Thread_local bool destroying;
     hr_function *fn = (hr_function *)g;
-    if (atomic_fetch_sub(&g->refs, 1) != 1)
+    if (!hr__count_drop(&g->refs))
         return;
     fn->next_in_run = doomed;
     doomed = fn;
@@ -233,18 +234,19 @@ static hr_status check_outputs(const hr_function *fn, hr_tensor *const *outputs,
     return HR_OK;
 }
 
-static void adopt_output(hr_function *fn, int j, hr_tensor *t)
+/* Returns how many references of `fn` that took. */
+static int adopt_output(hr_function *fn, int j, hr_tensor *t)
 {
     struct hr__output *o = &fn->output[j];
     if (!t || !hr__dtype_is_real((hr_dtype)t->dtype) || t->graph)
-        return;
+        return 0;
     o->differentiable = true;
     o->ndim = t->ndim;
     memcpy(o->shape, t->shape, sizeof o->shape);
-    hr__function_retain(fn);
     t->graph = &fn->graph;
     t->graph_output = j;
     t->requires_grad = true;
+    return 1;
 }
 
 hr_status hr_function_finish(hr_function *fn, hr_tensor *const *outputs, int n)
@@ -257,16 +259,24 @@ hr_status hr_function_finish(hr_function *fn, hr_tensor *const *outputs, int n)
                      fn->cls->name);
     if (st >= 0)
         st = check_outputs(fn, outputs, n);
-    if (st >= 0 && !(fn->output = hr__pool_get((size_t)n * sizeof *fn->output)))
+    if (st >= 0)
+        fn->output =
+            n == 1 ? &fn->first_output : hr__pool_get((size_t)n * sizeof *fn->output);
+    if (st >= 0 && !fn->output)
         st = hr_fail(HR_ERR_NOMEM, "nomem", "no memory for function '%s'",
                      fn->cls->name);
     if (st >= 0) {
         fn->n_outputs = n;
         fn->state = HR__FN_LIVE;
+        int adopted = 0; /* from here on its outputs keep it; nobody else has it yet */
         for (int j = 0; j < n; j++)
-            adopt_output(fn, j, outputs[j]);
+            adopted += adopt_output(fn, j, outputs[j]);
+        if (adopted > 0) {
+            atomic_store_explicit(&fn->graph.refs, adopted, memory_order_relaxed);
+            return HR_OK;
+        }
     }
-    hr__function_release(fn); /* from here on its outputs keep it */
+    hr__function_release(fn);
     return st;
 }
 

@@ -40,8 +40,9 @@ struct hr_function {
     enum hr__function_state state;
     int n_inputs, n_outputs, n_saved, saved_cap;
     struct hr__edge *edge;     /* in this block, as is ctx */
-    struct hr__output *output; /* a block of its own, from finish on */
-    hr_tensor **saved;         /* first_saved, or a block of its own */
+    struct hr__output *output; /* first_output, or a block of its own; from finish on */
+    struct hr__output first_output;
+    hr_tensor **saved; /* first_saved, or a block of its own */
     hr_tensor *first_saved[HR__SAVED_INLINE];
     void *ctx; /* NULL once its fini ran */
     size_t block_bytes;

@@ -109,8 +109,7 @@ void hr_device_close(hr_device *dev)
     for (int i = HR_MAX_STREAMS - 1; i >= 0; i--)
         hr_stream_destroy(dev->streams[i]);
     hr__pool_fini(&dev->pool); /* before the events: blocks may own some */
-    while (dev->events)
-        hr_event_destroy(dev->events);
+    hr__events_free(dev);
     dev->ops->device_fini(dev);
     hr__check_destroy(dev->check);
     hr__fail_fini(&dev->fail);

@@ -75,6 +75,8 @@ struct hr_device {
     hr__pool pool;         /* issuing thread */
     hr__check *check;      /* issuing thread; NULL: off */
     hr_event *events;      /* issuing thread: all that live */
+    hr_event *idle_events; /* issuing thread: for the next ones */
+    int n_idle_events;
     hr_stream
         *streams[HR_MAX_STREAMS]; /* issuing thread; by id, 0 is the default one */
     hr_stream *comm; /* issuing thread; one of those, see comm_slot.h; NULL: none */
@@ -111,13 +113,22 @@ hr_status hr__stream_new(hr_device *dev, int priority, const char *name,
 hr_status hr__stream_wrap(hr_device *dev, const char *name,
                           const hr_stream_wrap_opts *foreign, hr_stream **out);
 hr_status hr__event_new(hr_device *dev, hr_event **out);
+void hr__events_free(hr_device *dev); /* at its close */
 
-/* All that comes before the next launch of `s`, its own launches included. */
+/* All that comes before the next launch of `s`, its own launches included. `out` has zeros, or held
+ * a clock before. */
+static inline void hr__stream_clock_into(const hr_stream *s, hr__clock *out)
+{
+    const uint64_t *after = s->after.at, *host = s->dev->host.at;
+    for (int i = 0, n = hr__clock_ids(); i < n; i++)
+        out->at[i] = after[i] > host[i] ? after[i] : host[i];
+    out->at[s->id] = s->issued;
+}
+
 static inline hr__clock hr__stream_clock(const hr_stream *s)
 {
-    hr__clock c = s->after;
-    hr__clock_join(&c, &s->dev->host);
-    c.at[s->id] = s->issued;
+    hr__clock c = {{0}};
+    hr__stream_clock_into(s, &c);
     return c;
 }
 

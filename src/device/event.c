@@ -1,14 +1,51 @@
 /* Events: points in a stream that other streams, or the host, wait for. The clock of an event
  * says at issue time what a wait would order; the backend does the waiting. */
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/recycling.h"
 #include "base/try.h"
 #include "device/device_ops.h"
 #include "trace/probe.h"
 
+/* Plans come and go with one each. */
+enum { MAX_IDLE = 64 };
+
+static hr_event *take_idle(hr_device *dev)
+{
+    hr_event *e = dev->idle_events;
+    if (e == NULL)
+        return calloc(1, dev->ops->event_size);
+    dev->idle_events = e->next;
+    dev->n_idle_events--;
+    return memset(e, 0, dev->ops->event_size);
+}
+
+static void put_idle(hr_device *dev, hr_event *e)
+{
+    if (!HR__RECYCLING || dev->n_idle_events == MAX_IDLE) {
+        free(e);
+        return;
+    }
+    e->next = dev->idle_events;
+    dev->idle_events = e;
+    dev->n_idle_events++;
+}
+
+void hr__events_free(hr_device *dev)
+{
+    while (dev->events)
+        hr_event_destroy(dev->events);
+    while (dev->idle_events) {
+        hr_event *e = dev->idle_events;
+        dev->idle_events = e->next;
+        free(e);
+    }
+}
+
 hr_status hr__event_new(hr_device *dev, hr_event **out)
 {
-    hr_event *e = calloc(1, dev->ops->event_size);
+    hr_event *e = take_idle(dev);
     *out = e;
     if (e == NULL)
         return hr_fail(HR_ERR_NOMEM, NULL, "no memory for an event");
@@ -39,7 +76,7 @@ void hr_event_destroy(hr_event *e)
         e->dev->events = e->next;
     if (e->next)
         e->next->prev = e->prev;
-    free(e);
+    put_idle(e->dev, e);
 }
 
 static hr_status check_pair(const hr_event *e, const hr_stream *s, const char *call)
@@ -63,7 +100,7 @@ hr_status hr_event_record(hr_event *e, hr_stream *s)
         hr__check_record(s->dev->check, e, s);
     e->recorded = true;
     e->on = s;
-    e->clock = hr__stream_clock(s);
+    hr__stream_clock_into(s, &e->clock);
     s->dev->ops->event_record(e, s);
     return HR_OK;
 }

@@ -2,9 +2,8 @@
 #include "device/device_ops.h"
 #include "trace/probe.h"
 
-static _Thread_local hr_device *current_device HR__HOT_TLS;
-static _Thread_local hr_stream *current_stream
-    HR__HOT_TLS; /* NULL: the device's default one */
+static _Thread_local hr_device *current_device;
+static _Thread_local hr_stream *current_stream; /* NULL: the device's default one */
 
 void hr_device_set_current(hr_device *dev)
 {

@@ -3,11 +3,11 @@
 #include "pipeline/node.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/try.h"
 #include "tensor/claim.h"
+#include "tensor/pool.h"
 
 void hr__node_init(hr_node *node, const hr_schedule_node_opts *opts,
                    const hr__node_names *names)
@@ -81,6 +81,11 @@ static const char *interned(const char *name, const char *what)
     return hr_intern(buf);
 }
 
+static size_t node_bytes(int n_wgrads)
+{
+    return sizeof(hr_node) + (size_t)n_wgrads * sizeof(hr_node_wgrad);
+}
+
 hr_status hr_schedule_node_create(const hr_schedule_node_opts *opts, hr_node **out)
 {
     *out = NULL;
@@ -92,8 +97,7 @@ hr_status hr_schedule_node_create(const hr_schedule_node_opts *opts, hr_node **o
         return hr_fail(HR_ERR_INVALID, "no_argument",
                        "hr_schedule_node_create: %d weight gradients, list %s",
                        opts->n_wgrads, opts->wgrads ? "given" : "missing");
-    size_t list_bytes = (size_t)opts->n_wgrads * sizeof *opts->wgrads;
-    hr_node *node = malloc(sizeof *node + list_bytes);
+    hr_node *node = hr__pool_get(node_bytes(opts->n_wgrads));
     const char *name = hr_intern(opts->name ? opts->name : "schedule_node");
     if (node == NULL)
         return hr_fail(HR_ERR_NOMEM, NULL, "node '%s': no memory for it", name);
@@ -101,16 +105,16 @@ hr_status hr_schedule_node_create(const hr_schedule_node_opts *opts, hr_node **o
                   &(hr__node_names){name, interned(name, "forward"),
                                     interned(name, "backward"),
                                     interned(name, "wgrad")});
-    if (list_bytes) {
-        node->opts.wgrads = memcpy(node + 1, opts->wgrads, list_bytes);
-    }
+    if (opts->n_wgrads > 0)
+        node->opts.wgrads = memcpy(node + 1, opts->wgrads,
+                                   (size_t)opts->n_wgrads * sizeof *opts->wgrads);
     *out = node;
     return HR_OK;
 }
 
 hr_status hr_noop_node_create(hr_node **out)
 {
-    *out = malloc(sizeof **out);
+    *out = hr__pool_get(node_bytes(0));
     if (*out == NULL)
         return hr_fail(HR_ERR_NOMEM, NULL, "noop node: no memory for it");
     hr__node_init_noop(*out);
@@ -122,7 +126,7 @@ void hr_node_destroy(hr_node *node)
     if (node == NULL)
         return;
     hr__node_fini(node);
-    free(node);
+    hr__pool_put(node, node_bytes(node->opts.n_wgrads));
 }
 
 void hr_node_set_mark(hr_node *node, int layer, int microbatch)

@@ -116,9 +116,10 @@ static bool has_wgrads(const hr_node *node)
 /* ---- forward ---------------------------------------------------------------------------- */
 static hr_status detach_input(hr_tensor *t, hr_tensor **out)
 {
-    hr_tensor *viewless;
-    HR_TRY(hr_make_viewless(t, &viewless));
-    hr_status st = hr_tensor_detach(viewless, out);
+    hr_tensor *viewless = NULL;
+    if (hr_tensor_base(t))
+        HR_TRY(hr_make_viewless(t, &viewless));
+    hr_status st = hr_tensor_detach(viewless ? viewless : t, out);
     hr_tensor_release(viewless);
     if (st >= 0)
         hr__grad_may_share(*out);
@@ -148,16 +149,33 @@ static hr_status store_inputs(hr_node *node, hr_tensor *const *in, int n)
     return HR_OK;
 }
 
+/* Takes `made`. */
+static hr_status make_output(hr_tensor *made, hr_tensor **out)
+{
+    hr_status st = HR_OK;
+    if (hr_tensor_base(made) == NULL) {
+        *out = made;
+    } else if (hr__tensor_forget_base(made)) {
+        HR_PROBE(.kind = HR_PROBE_VIEWLESS, .a = made, .b = made);
+        *out = made;
+    } else {
+        st = hr_make_viewless(made, out);
+        hr_tensor_release(made);
+    }
+    return st;
+}
+
 /* Takes all of `made`, and puts viewless tensors in place of views. */
 static hr_status store_outputs(hr_node *node, hr_tensor **made, int n)
 {
     hr_tensor *viewless[HR_NODE_MAX] = {0};
     hr_status st = HR_OK;
-    for (int i = 0; i < n && st >= 0; i++)
-        if (made[i])
-            st = hr_make_viewless(made[i], &viewless[i]);
-    for (int i = 0; i < n; i++)
-        hr_tensor_release(made[i]);
+    for (int i = 0; i < n; i++) {
+        if (made[i] && st >= 0)
+            st = make_output(made[i], &viewless[i]);
+        else
+            hr_tensor_release(made[i]);
+    }
     if (st < 0) {
         for (int i = 0; i < n; i++)
             hr_tensor_release(viewless[i]);

@@ -2,9 +2,8 @@
  * event that they share. */
 #include "plan/chunk_plan.h"
 
-#include <stdlib.h>
-
 #include "base/try.h"
+#include "tensor/pool.h"
 
 static size_t aligned(size_t bytes)
 {
@@ -61,7 +60,9 @@ static hr__chunk_plan *allocate(const hr_chunk_desc *desc, char **states)
     size_t bytes = head + aligned(desc->state_bytes);
     for (int i = 0; i < desc->n_layers; i++)
         bytes += aligned(desc->layers[i].state_bytes);
-    hr__chunk_plan *plan = calloc(1, bytes);
+    hr__chunk_plan *plan = hr__pool_get(bytes);
+    if (plan)
+        plan->bytes = bytes;
     *states = (char *)plan + head;
     return plan;
 }
@@ -195,7 +196,7 @@ static void destroy(hr_schedule_plan *base)
     hr__chunk_plan *plan = (hr__chunk_plan *)base;
     hr__chunk_plan_release(plan);
     hr_event_destroy(base->event);
-    free(plan);
+    hr__pool_put(plan, plan->bytes);
 }
 
 const hr_schedule_plan_ops hr__chunk_plan_ops = {

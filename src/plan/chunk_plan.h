@@ -6,6 +6,7 @@
 
 typedef struct hr__chunk_plan {
     hr_schedule_plan base; /* first: this is the object that callers hold */
+    size_t bytes;          /* of all this */
     bool serial;
     bool released;
     int vp_stage;

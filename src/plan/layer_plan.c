@@ -1,9 +1,8 @@
 /* Making a layer's nodes and taking them apart. */
 #include "plan/layer_plan.h"
 
-#include <stdlib.h>
-
 #include "base/try.h"
+#include "tensor/pool.h"
 
 /* The slot whose output is the layer's, MTP's own head aside: there the final norm goes. -1: none. */
 static int last_real_slot(const hr_layer_desc *desc)
@@ -89,11 +88,11 @@ hr_status hr_layer_plan_create(const hr_layer_desc *desc,
 {
     *out = NULL;
     HR_TRY(check(desc, opts));
-    hr_layer_plan *plan = calloc(1, sizeof *plan);
-    void *state = desc->state_bytes ? calloc(1, desc->state_bytes) : NULL;
+    hr_layer_plan *plan = hr__pool_get(sizeof *plan);
+    void *state = desc->state_bytes ? hr__pool_get(desc->state_bytes) : NULL;
     if (plan == NULL || (desc->state_bytes && state == NULL)) {
-        free(state);
-        free(plan);
+        hr__pool_put(state, desc->state_bytes);
+        hr__pool_put(plan, sizeof *plan);
         return hr_fail(HR_ERR_NOMEM, NULL,
                        "layer plan: no memory for %zu bytes of state",
                        desc->state_bytes);
@@ -108,6 +107,6 @@ void hr_layer_plan_destroy(hr_layer_plan *plan)
     if (plan == NULL)
         return;
     hr__layer_plan_release(plan);
-    free(plan->ctx.state);
-    free(plan);
+    hr__pool_put(plan->ctx.state, plan->desc.state_bytes);
+    hr__pool_put(plan, sizeof *plan);
 }

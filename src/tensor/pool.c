@@ -1,20 +1,12 @@
 /* Per-thread free lists by size; see pool.h. */
 #include "tensor/pool.h"
-#include "base/hot_tls.h"
+#include "base/recycling.h"
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define POOL_BYPASS 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define POOL_BYPASS 1
-#endif
-#endif
-
-#ifdef POOL_BYPASS
+#if !HR__RECYCLING
 
 void *hr__pool_get(size_t bytes)
 {
@@ -35,8 +27,10 @@ size_t hr__pool_idle(void)
 
 enum {
     GRAIN = 64,      /* classes are multiples of it */
-    CLASSES = 16,    /* larger blocks are malloc's */
+    CLASSES = 16,    /* larger blocks: see `large` */
     MAX_IDLE = 1024, /* blocks a class and thread: the graph of a large chunk */
+    LARGE = 16,      /* blocks a thread: the plans of a few kinds of chunks */
+    LARGE_MAX = 1 << 20,
 };
 
 struct idle {
@@ -47,7 +41,13 @@ static _Thread_local struct {
     struct idle *head[CLASSES];
     unsigned short count[CLASSES];
     bool registered;
-} cache HR__HOT_TLS;
+} cache;
+
+/* Larger ones are for those who ask for the same size again. */
+static _Thread_local struct {
+    void *block; /* NULL: a free place */
+    size_t bytes;
+} large[LARGE];
 
 static pthread_key_t exit_key;
 static int exit_key_made; /* written once, under exit_once */
@@ -62,6 +62,10 @@ static void flush(void *unused)
             free(b);
         }
         cache.count[c] = 0;
+    }
+    for (int i = 0; i < LARGE; i++) {
+        free(large[i].block);
+        large[i].block = NULL;
     }
     /* A later destructor of this thread may put more: then it registers again. */
     cache.registered = false;
@@ -83,11 +87,52 @@ static size_t class_of(size_t bytes)
     return bytes ? (bytes - 1) / GRAIN : 0;
 }
 
+static void *get_large(size_t bytes)
+{
+    for (int i = 0; i < LARGE; i++) {
+        void *block = large[i].block;
+        if (block && large[i].bytes == bytes) {
+            large[i].block = NULL;
+            return memset(block, 0, bytes);
+        }
+    }
+    return calloc(1, bytes);
+}
+
+/* Where all places are taken the oldest goes, so that sizes nobody asks for any more do not stay. */
+static void put_large(void *block, size_t bytes)
+{
+    static _Thread_local unsigned oldest;
+    int at = 0;
+    if (bytes > LARGE_MAX) {
+        free(block);
+        return;
+    }
+    while (at < LARGE && large[at].block)
+        at++;
+    if (at == LARGE) {
+        at = (int)(oldest++ % LARGE);
+        free(large[at].block);
+    }
+    large[at].block = block;
+    large[at].bytes = bytes;
+}
+
+/* Someone frees what is idle here when the thread ends; if not, nothing may be. */
+static bool registered(void)
+{
+    if (!cache.registered) {
+        pthread_once(&exit_once, make_key);
+        cache.registered = exit_key_made && pthread_setspecific(exit_key, &cache) == 0;
+    }
+    return cache.registered;
+}
+
 void *hr__pool_get(size_t bytes)
 {
     size_t c = class_of(bytes);
     if (c >= CLASSES)
-        return calloc(1, bytes);
+        return get_large(bytes);
     struct idle *b = cache.head[c];
     if (!b)
         return calloc(c + 1, GRAIN);
@@ -101,16 +146,12 @@ void hr__pool_put(void *block, size_t bytes)
     size_t c = class_of(bytes);
     if (!block)
         return;
-    if (c >= CLASSES || cache.count[c] >= MAX_IDLE) {
+    if (!registered() || (c < CLASSES && cache.count[c] >= MAX_IDLE)) {
         free(block);
         return;
     }
-    if (!cache.registered) {
-        pthread_once(&exit_once, make_key);
-        cache.registered = exit_key_made && pthread_setspecific(exit_key, &cache) == 0;
-    }
-    if (!cache.registered) { /* out of thread keys: keep nothing that could leak */
-        free(block);
+    if (c >= CLASSES) {
+        put_large(block, bytes);
         return;
     }
     struct idle *b = block;
@@ -124,6 +165,8 @@ size_t hr__pool_idle(void)
     size_t n = 0;
     for (int c = 0; c < CLASSES; c++)
         n += cache.count[c];
+    for (int i = 0; i < LARGE; i++)
+        n += large[i].block != NULL;
     return n;
 }
 

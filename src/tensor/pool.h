@@ -1,4 +1,4 @@
-/* Small blocks from a per-thread free list: tensors, storages, functions, queue items. In
+/* Blocks from per-thread free lists: tensors, storages, functions, nodes, plans, queue items. In
  * steady state none of them costs a call to malloc.
  *
  * A block may be put back on another thread than the one it came from; it then joins that

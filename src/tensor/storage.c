@@ -122,7 +122,7 @@ void hr__storage_ref(hr_storage *st)
 
 void hr__storage_unref(hr_storage *st)
 {
-    if (atomic_fetch_sub(&st->refs, 1) != 1)
+    if (!hr__count_drop(&st->refs))
         return;
     hr__pool_put(st->used_on, sizeof *st->used_on);
     hr__pool_put(st, sizeof *st);

@@ -134,9 +134,10 @@ hr_status hr_tensor_over(hr_storage *st, size_t byte_offset, hr_dtype dtype, int
 hr_status hr__tensor_share(hr_tensor *t, size_t offset, int ndim, const int64_t *shape,
                            hr_tensor **out)
 {
-    int64_t count;
+    int64_t count = t->count;
     *out = NULL;
-    HR_TRY(check_shape("view", (hr_dtype)t->dtype, ndim, shape, &count));
+    if (shape != t->shape)
+        HR_TRY(check_shape("view", (hr_dtype)t->dtype, ndim, shape, &count));
     bool claimed = hr__storage_claim(t->storage);
     hr_status st =
         make(t->storage, claimed, offset, (hr_dtype)t->dtype, ndim, shape, count, out);
@@ -159,7 +160,7 @@ hr_tensor *hr_tensor_retain(hr_tensor *t)
 /* Returns the gradient, for the caller to release: chains of them need no recursion. */
 static hr_tensor *unkeep(hr_tensor *t)
 {
-    if (atomic_fetch_sub(&t->keep, 1) != 1)
+    if (!hr__count_drop(&t->keep))
         return NULL;
     hr_tensor *grad = t->grad;
     if (t->graph)
@@ -173,10 +174,21 @@ static hr_tensor *unkeep(hr_tensor *t)
 
 void hr_tensor_release(hr_tensor *t)
 {
-    while (t && atomic_fetch_sub(&t->refs, 1) == 1) {
+    while (t && hr__count_drop(&t->refs)) {
         hr__tensor_unclaim(t, NULL);
         t = unkeep(t);
     }
+}
+
+bool hr__tensor_forget_base(hr_tensor *t)
+{
+    hr_tensor *base = t->base;
+    if (hr_tensor_refs(t) != 1)
+        return false;
+    t->base = NULL;
+    if (base)
+        hr_tensor_release(unkeep(base));
+    return true;
 }
 
 int hr_tensor_refs(const hr_tensor *t)
@@ -186,8 +198,10 @@ int hr_tensor_refs(const hr_tensor *t)
 
 void hr__tensor_unclaim(hr_tensor *t, hr_stream *s)
 {
-    if (atomic_exchange(&t->claimed, false))
-        hr__storage_unclaim(t->storage, s);
+    if (!atomic_load_explicit(&t->claimed, memory_order_relaxed))
+        return;
+    atomic_store_explicit(&t->claimed, false, memory_order_relaxed);
+    hr__storage_unclaim(t->storage, s);
 }
 
 void hr_tensor_drop(hr_tensor *t, hr_stream *s)

@@ -55,6 +55,17 @@ struct hr_tensor {
     char name[32];
 };
 
+/* Give up one of `count`, which counts handles: was it the last? Whoever has the last one is alone with
+ * it, since another can only be made from one that is held; so it costs no locked instruction.
+ * (Claims are different: a tensor without one may ask for one at any time.) */
+static inline bool hr__count_drop(atomic_int *count)
+{
+    if (atomic_load_explicit(count, memory_order_acquire) != 1)
+        return atomic_fetch_sub(count, 1) == 1;
+    atomic_store_explicit(count, 0, memory_order_relaxed);
+    return true;
+}
+
 /* May carry a gradient. */
 bool hr__dtype_is_real(hr_dtype t);
 

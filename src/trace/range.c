@@ -1,12 +1,12 @@
 /* Ranges and the probe: both belong to the calling thread, so neither needs a lock. */
 #include "trace/probe.h" /* HR_PROBE */
 
+atomic_int hr__probes;
 _Thread_local hr_probe_fn hr__probe_fn;
 _Thread_local void *hr__probe_ctx;
 
-static _Thread_local int depth HR__HOT_TLS;
-static _Thread_local bool off
-    HR__HOT_TLS; /* so that zero, what a new thread starts with, is on */
+static _Thread_local int depth;
+static _Thread_local bool off; /* so that zero, what a new thread starts with, is on */
 
 void hr_range_push(const char *name)
 {
@@ -36,6 +36,7 @@ void hr_range_enable(bool on)
 
 void hr_probe_set(hr_probe_fn fn, void *ctx)
 {
+    atomic_fetch_add(&hr__probes, (fn != NULL) - (hr__probe_fn != NULL));
     hr__probe_fn = fn;
     hr__probe_ctx = ctx;
 }

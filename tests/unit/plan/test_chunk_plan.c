@@ -8,6 +8,7 @@
 #include <cmocka.h>
 #include <string.h>
 
+#include "base/recycling.h"
 #include "base/try.h"
 #include "toy_model.h"
 
@@ -175,6 +176,31 @@ static void failed_step_leaves_nothing(void **state)
     on_one_rank(failed_step_leaves_nothing_);
 }
 
+/* A plan a microbatch costs no heap: its block and its event serve the next one. */
+static hr_status next_plan_takes_the_same_memory_(hr_group *world, void *arg)
+{
+    toy_model m;
+    hr_tensor *x;
+    hr_schedule_plan *plan;
+    HR_TRY(toy_model_init(&m, world, false));
+    HR_TRY(toy_input(&m, 0, &x));
+    HR_TRY(build(&m, x, &plan));
+    const uintptr_t block = (uintptr_t)plan, event = (uintptr_t)plan->event;
+    hr_schedule_plan_destroy(plan);
+    HR_TRY(build(&m, x, &plan));
+    EXPECT(!HR__RECYCLING || (uintptr_t)plan == block);
+    EXPECT(!HR__RECYCLING || (uintptr_t)plan->event == event);
+    hr_schedule_plan_destroy(plan);
+    hr_tensor_release(x);
+    toy_model_fini(&m);
+    return HR_OK;
+}
+
+static void next_plan_takes_the_same_memory(void **state)
+{
+    on_one_rank(next_plan_takes_the_same_memory_);
+}
+
 static hr_status never_a_plan(void *ctx, int m, bool overlap, hr_schedule_plan **plan)
 {
     return hr_fail(HR_ERR_CALLBACK, "never", "asked for a plan");
@@ -211,6 +237,7 @@ int main(void)
         cmocka_unit_test(backward_before_forward_is_refused),
         cmocka_unit_test(missing_input_is_named),
         cmocka_unit_test(failed_step_leaves_nothing),
+        cmocka_unit_test(next_plan_takes_the_same_memory),
         cmocka_unit_test(step_without_sense_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
