@@ -1,6 +1,7 @@
 set(op_check ops/op_check.c ops/reference.c)
 hr_test(unit.products SOURCES ops/test_products.c ${op_check} ROOMS ops LABELS tsan)
 hr_test(unit.row_ops SOURCES ops/test_row_ops.c ${op_check} ROOMS ops LABELS tsan)
+hr_test(unit.slack SOURCES ops/test_slack.c ${op_check} ROOMS ops LABELS tsan)
 hr_test(unit.attention SOURCES ops/test_attention.c ${op_check} ROOMS ops LABELS tsan)
 hr_test(unit.routing_ops SOURCES ops/test_routing_ops.c ${op_check} ROOMS ops LABELS tsan)
 hr_test(unit.optimizer SOURCES ops/test_optimizer.c ${op_check} ROOMS ops LABELS tsan)
