@@ -32,15 +32,19 @@ static void put_idle(hr_device *dev, hr_event *e)
     dev->n_idle_events++;
 }
 
+static void free_list(hr_event *e)
+{
+    while (e) {
+        hr_event *next = e->next;
+        free(e);
+        e = next;
+    }
+}
+
 void hr__events_free(hr_device *dev)
 {
-    while (dev->events)
-        hr_event_destroy(dev->events);
-    while (dev->idle_events) {
-        hr_event *e = dev->idle_events;
-        dev->idle_events = e->next;
-        free(e);
-    }
+    free_list(dev->events);
+    free_list(dev->idle_events);
 }
 
 hr_status hr__event_new(hr_device *dev, hr_event **out)

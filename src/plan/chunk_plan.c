@@ -61,8 +61,9 @@ static hr__chunk_plan *allocate(const hr_chunk_desc *desc, char **states)
     for (int i = 0; i < desc->n_layers; i++)
         bytes += aligned(desc->layers[i].state_bytes);
     hr__chunk_plan *plan = hr__pool_get(bytes);
-    if (plan)
-        plan->bytes = bytes;
+    if (plan == NULL)
+        return NULL;
+    plan->bytes = bytes;
     *states = (char *)plan + head;
     return plan;
 }
@@ -156,7 +157,7 @@ hr_status hr_build_schedule_plan(const hr_chunk_desc *chunk, hr_tensor *const *i
                                  int n, const hr_build_plan_opts *opts,
                                  hr_schedule_plan **out)
 {
-    char *states;
+    char *states = NULL;
     *out = NULL;
     HR_TRY(check(chunk, inputs, n, opts));
     hr__chunk_plan *plan = allocate(chunk, &states);

@@ -119,7 +119,7 @@ static hr_node *make(story *s, bool delayed)
 static hr_status run(story *s, bool delayed)
 {
     hr_node *node = make(s, delayed);
-    hr_tensor *x, *const *y, *dx[HR_NODE_MAX];
+    hr_tensor *x, *const *y, *dx[HR_NODE_MAX] = {0};
     int n;
     hr_status st = hr_tensor_zeros(HR_F32, 1, (int64_t[]){4}, &x);
     if (st >= 0) /* it is zero before `comm` reads it */
