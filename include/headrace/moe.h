@@ -26,7 +26,8 @@
  *     P     what dispatch delivers, one a (layer, microbatch): the     FREE > RESERVED > LANDING >
  *           first product keeps it for its weight gradient             RECEIVED > FREE
  *
- * F and B are one each, for all layers. Contents mean nothing after INFLIGHT (and are poisoned): nothing
+ * Probabilities have a part of their own in P and B (a buffer W for them is of quantised modes, which are
+ * not here). F and B are one each, for all layers. Contents mean nothing after INFLIGHT (and are poisoned): nothing
  * that is saved for backward or for a delayed weight gradient refers to them. `pre` and `mlp` must
  * share a stream, and so must `dispatch` and `combine`.
  *
