@@ -31,7 +31,7 @@ void hr__words_use(const hr__use *use, char text[HR__USE_TEXT])
 
 static words use_words(const hr__use *use)
 {
-    words w;
+    words w = {""};
     hr__words_use(use, w.text);
     return w;
 }

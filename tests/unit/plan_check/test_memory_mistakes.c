@@ -3,7 +3,7 @@
 
 #include "toy_ops.h"
 
-enum { BYTES = LAB_ROWS * TOY_WIDTH * sizeof(float) };
+enum { BYTES = LAB_ROWS * TOY_WIDTH * (int)sizeof(float) };
 
 static void *bytes_of(hr_tensor *t)
 {
