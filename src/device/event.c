@@ -119,9 +119,11 @@ hr_status hr_event_wait(hr_event *e, hr_stream *s)
      * the host has waited for all of it. */
     if (!e->recorded || e->on == s)
         return HR_OK;
+    /* What an earlier wait ordered needs no other; but the fills of poison are behind the clocks, and
+     * one that this event stands for may be newer than that wait. */
     hr__clock now = hr__stream_clock(s);
-    if (hr__clock_covers(&now, &e->clock))
-        return HR_OK; /* ordered already: its own stream, or an earlier wait */
+    if (hr__clock_covers(&now, &e->clock) && !s->dev->pool.poison)
+        return HR_OK;
     hr__clock_join(&s->after, &e->clock);
     s->dev->ops->event_wait(e, s);
     return HR_OK;

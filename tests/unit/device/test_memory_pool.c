@@ -359,6 +359,25 @@ static void poison_makes_no_stream_wait_for_another(void **state)
     tear_down(&f);
 }
 
+/* The clocks do not see the fill, and find b behind a already. */
+static void poison_comes_before_what_waits_for_its_stream(void **state)
+{
+    enum { BYTES = 64 << 20 }; /* a fill that takes a while */
+    fixture f = set_up(1);
+    atomic_int kept = 0;
+    work(f.a);
+    order(f.e, f.a, f.b);
+    unsigned char *p = alloc(f.a, BYTES);
+    order(f.e, f.a, f.b);
+    OK(hr_fill(f.b, p + BYTES - 1000, 1, 1000));
+    OK(hr_device_synchronize(f.dev));
+    launch_peek(f.b, p + BYTES - 1000, &kept);
+    OK(hr_device_synchronize(f.dev));
+    assert_int_equal(kept, 0x0101);
+    hr_mem_free(p, f.b);
+    tear_down(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -379,6 +398,7 @@ int main(void)
         cmocka_unit_test(wrong_frees_are_reported_and_change_nothing),
         cmocka_unit_test(poison_fills_fresh_and_freed_memory_in_stream_order),
         cmocka_unit_test(poison_makes_no_stream_wait_for_another),
+        cmocka_unit_test(poison_comes_before_what_waits_for_its_stream),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
