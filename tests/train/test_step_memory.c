@@ -52,7 +52,7 @@ static void live_bytes_stay_the_same(int mtp, int steps)
     train_case_fini(&o);
 }
 
-static void live_bytes_stay_the_same_over_1000_steps(void **state)
+static void pain_12_live_bytes_stay_the_same_over_1000_steps(void **state)
 {
     live_bytes_stay_the_same(0, 1000);
 }
@@ -86,7 +86,7 @@ static void peak_bytes_are_the_same(int mtp, int overlap, int delay)
     assert_int_equal(few, many);
 }
 
-static void peak_bytes_are_the_same_for_8_and_64_microbatches(void **state)
+static void pain_12_peak_bytes_are_the_same_for_8_and_64_microbatches(void **state)
 {
     for (int overlap = 0; overlap < 2; overlap++)
         for (int delay = 0; delay < 2; delay++)
@@ -101,9 +101,9 @@ static void peak_bytes_are_the_same_with_multi_token_prediction(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(live_bytes_stay_the_same_over_1000_steps),
+        cmocka_unit_test(pain_12_live_bytes_stay_the_same_over_1000_steps),
         cmocka_unit_test(live_bytes_stay_the_same_with_multi_token_prediction),
-        cmocka_unit_test(peak_bytes_are_the_same_for_8_and_64_microbatches),
+        cmocka_unit_test(pain_12_peak_bytes_are_the_same_for_8_and_64_microbatches),
         cmocka_unit_test(peak_bytes_are_the_same_with_multi_token_prediction),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

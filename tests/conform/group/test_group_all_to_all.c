@@ -79,7 +79,7 @@ static void run_matrix(matrix count)
     succeeds_everywhere(exchange, &count);
 }
 
-static void all_counts_may_be_zero(void **state)
+static void pain_4_all_counts_may_be_zero(void **state)
 {
     run_matrix(all_zero);
 }
@@ -89,27 +89,27 @@ static void equal_parts(void **state)
     run_matrix(equal);
 }
 
-static void a_rank_may_send_nothing(void **state)
+static void pain_4_a_rank_may_send_nothing(void **state)
 {
     run_matrix(zero_row);
 }
 
-static void a_rank_may_get_nothing(void **state)
+static void pain_4_a_rank_may_get_nothing(void **state)
 {
     run_matrix(zero_column);
 }
 
-static void a_single_pair_may_talk(void **state)
+static void pain_4_a_single_pair_may_talk(void **state)
 {
     run_matrix(one_pair);
 }
 
-static void only_own_parts(void **state)
+static void pain_4_only_own_parts(void **state)
 {
     run_matrix(own_part);
 }
 
-static void random_parts(void **state)
+static void pain_4_random_parts(void **state)
 {
     run_matrix(random_counts);
 }
@@ -142,7 +142,7 @@ static hr_status disagree(hr_group *g, void *arg)
     return HR_OK;
 }
 
-static void a_disagreeing_pair_is_named_with_both_counts(void **state)
+static void pain_4_a_disagreeing_pair_is_named_with_both_counts(void **state)
 {
     fails(4, NULL, disagree, NULL, HR_ERR_MISMATCH,
           WORDS("rank ", "rank 1 sends 4 elements to rank 2, which expects 3",
@@ -171,15 +171,15 @@ static void bad_counts_are_refused_at_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_counts_may_be_zero),
+        cmocka_unit_test(pain_4_all_counts_may_be_zero),
         cmocka_unit_test(equal_parts),
-        cmocka_unit_test(a_rank_may_send_nothing),
-        cmocka_unit_test(a_rank_may_get_nothing),
-        cmocka_unit_test(a_single_pair_may_talk),
-        cmocka_unit_test(only_own_parts),
-        cmocka_unit_test(random_parts),
+        cmocka_unit_test(pain_4_a_rank_may_send_nothing),
+        cmocka_unit_test(pain_4_a_rank_may_get_nothing),
+        cmocka_unit_test(pain_4_a_single_pair_may_talk),
+        cmocka_unit_test(pain_4_only_own_parts),
+        cmocka_unit_test(pain_4_random_parts),
         cmocka_unit_test(nothing_needs_no_buffer),
-        cmocka_unit_test(a_disagreeing_pair_is_named_with_both_counts),
+        cmocka_unit_test(pain_4_a_disagreeing_pair_is_named_with_both_counts),
         cmocka_unit_test(bad_counts_are_refused_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -127,7 +127,7 @@ static int run_all(void **state)
                         all_depths, NULL) < 0;
 }
 
-static void overlap_with_fewer_layers_equals_no_overlap_to_the_bit(void **state)
+static void pain_5_overlap_with_fewer_layers_equals_no_overlap_to_the_bit(void **state)
 {
     for (int r = 0; r < RANKS; r++)
         for (int layers = 0; layers < DEPTHS; layers++)
@@ -135,7 +135,7 @@ static void overlap_with_fewer_layers_equals_no_overlap_to_the_bit(void **state)
                                 sizeof(result));
 }
 
-static void ranks_issue_the_same_collectives_whatever_their_timing(void **state)
+static void pain_5_ranks_issue_the_same_collectives_whatever_their_timing(void **state)
 {
     /* two a layer and direction, of the two layers with experts: 0 and 2 */
     static const int experts[DEPTHS] = {0, 1, 1, 2};
@@ -168,8 +168,8 @@ static void weights_get_gradients_from_either_chunk(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(overlap_with_fewer_layers_equals_no_overlap_to_the_bit),
-        cmocka_unit_test(ranks_issue_the_same_collectives_whatever_their_timing),
+        cmocka_unit_test(pain_5_overlap_with_fewer_layers_equals_no_overlap_to_the_bit),
+        cmocka_unit_test(pain_5_ranks_issue_the_same_collectives_whatever_their_timing),
         cmocka_unit_test(exchanges_of_both_directions_interleave),
         cmocka_unit_test(weights_get_gradients_from_either_chunk),
     };

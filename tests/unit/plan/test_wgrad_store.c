@@ -150,7 +150,7 @@ static hr_status each_item_once(hr_group *world, void *arg)
     return close_rig(&r);
 }
 
-static void each_stored_item_runs_once_in_the_order_of_the_plan(void **state)
+static void pain_10_each_stored_item_runs_once_in_the_order_of_the_plan(void **state)
 {
     on_one_rank(each_item_once);
 }
@@ -169,7 +169,7 @@ static hr_status one_too_many(hr_group *world, void *arg)
     return close_rig(&r);
 }
 
-static void weight_slot_too_many_names_stage_chunk_and_microbatch(void **state)
+static void pain_10_weight_slot_too_many_names_stage_chunk_and_microbatch(void **state)
 {
     on_one_rank(one_too_many);
 }
@@ -187,7 +187,7 @@ static hr_status one_too_few(hr_group *world, void *arg)
     return close_rig(&r);
 }
 
-static void work_left_at_the_step_end_is_an_error(void **state)
+static void pain_10_work_left_at_the_step_end_is_an_error(void **state)
 {
     on_one_rank(one_too_few);
 }
@@ -241,7 +241,7 @@ static hr_status failed_step(hr_group *world, void *arg)
     return close_rig(&r);
 }
 
-static void failed_step_leaves_no_item_for_the_next(void **state)
+static void pain_10_failed_step_leaves_no_item_for_the_next(void **state)
 {
     on_one_rank(failed_step);
 }
@@ -249,11 +249,11 @@ static void failed_step_leaves_no_item_for_the_next(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_stored_item_runs_once_in_the_order_of_the_plan),
-        cmocka_unit_test(weight_slot_too_many_names_stage_chunk_and_microbatch),
-        cmocka_unit_test(work_left_at_the_step_end_is_an_error),
+        cmocka_unit_test(pain_10_each_stored_item_runs_once_in_the_order_of_the_plan),
+        cmocka_unit_test(pain_10_weight_slot_too_many_names_stage_chunk_and_microbatch),
+        cmocka_unit_test(pain_10_work_left_at_the_step_end_is_an_error),
         cmocka_unit_test(backward_again_without_the_weight_slot_is_refused),
-        cmocka_unit_test(failed_step_leaves_no_item_for_the_next),
+        cmocka_unit_test(pain_10_failed_step_leaves_no_item_for_the_next),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

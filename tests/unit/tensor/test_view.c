@@ -60,7 +60,7 @@ static void bad_views_are_refused(void **state)
     hr_tensor_release(t);
 }
 
-static void release_of_an_owner_leaves_its_views(void **state)
+static void pain_11_release_of_an_owner_leaves_its_views(void **state)
 {
     hr_tensor *t = numbers(), *v;
     kit_ok(hr_tensor_view(t, 2, two_by_three, &v));
@@ -73,7 +73,7 @@ static void release_of_an_owner_leaves_its_views(void **state)
     assert_int_equal(kit_live(), 0);
 }
 
-static void release_of_a_view_leaves_its_owner(void **state)
+static void pain_11_release_of_a_view_leaves_its_owner(void **state)
 {
     hr_tensor *t = numbers(), *v;
     kit_ok(hr_tensor_view(t, 2, two_by_three, &v));
@@ -85,7 +85,7 @@ static void release_of_a_view_leaves_its_owner(void **state)
 }
 
 /* A base that nobody but its views holds has no claim of its own that could keep the bytes. */
-static void release_of_the_last_view_frees(void **state)
+static void pain_11_release_of_the_last_view_frees(void **state)
 {
     hr_tensor *t = numbers(), *v, *w;
     kit_ok(hr_tensor_view(t, 2, two_by_three, &v));
@@ -114,7 +114,7 @@ static void a_base_can_be_held_again_through_its_view(void **state)
     hr_tensor_release(base);
 }
 
-static void a_view_of_a_receive_buffer_leaves_the_buffer(void **state)
+static void pain_11_a_view_of_a_receive_buffer_leaves_the_buffer(void **state)
 {
     hr_storage *buffer;
     hr_tensor *part, *view;
@@ -168,11 +168,11 @@ int main(void)
         T(a_view_has_the_same_bytes_and_a_base),
         T(rows_begin_where_they_should),
         T(bad_views_are_refused),
-        T(release_of_an_owner_leaves_its_views),
-        T(release_of_a_view_leaves_its_owner),
-        T(release_of_the_last_view_frees),
+        T(pain_11_release_of_an_owner_leaves_its_views),
+        T(pain_11_release_of_a_view_leaves_its_owner),
+        T(pain_11_release_of_the_last_view_frees),
         T(a_base_can_be_held_again_through_its_view),
-        T(a_view_of_a_receive_buffer_leaves_the_buffer),
+        T(pain_11_a_view_of_a_receive_buffer_leaves_the_buffer),
         T(an_alias_has_no_base_and_its_own_claim),
         T(an_alias_of_freed_bytes_has_no_claim),
     };
