@@ -13,7 +13,7 @@
 #include "headrace/base.h"
 #include <limits.h>
 
-enum { OPTION_PATH = 4096 };
+enum { OPTION_PATH = 4096, OPTION_RANKS = 256 /* at most */ };
 
 /* What a checkpoint has to know to be read back. */
 typedef struct model_shape {

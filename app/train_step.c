@@ -148,11 +148,9 @@ hr_status hr_app_rank_tally(train_rank *r, float host[TALLIES])
 static hr_status global_norm(train_rank *r, double *out)
 {
     hr_app_params *p = &r->model->params;
-    double *sum = hr_tensor_data(r->norms), host[REGIONS + 64];
+    double *sum = hr_tensor_data(r->norms), host[REGIONS + OPTION_RANKS];
     int ranks = hr_group_size(r->world);
     size_t bytes = hr_tensor_bytes(r->norms);
-    if (bytes > sizeof host)
-        return hr_fail(HR_ERR_UNSUPPORTED, NULL, "%d ranks; at most 64", ranks);
     APP_TRY(hr_fill(r->compute, sum, 0, bytes));
     for (int k = 0; k < REGIONS; k++)
         if (p->count[k])

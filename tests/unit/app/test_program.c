@@ -173,6 +173,21 @@ static void check_says_what_would_run_and_writes_nothing(void **state)
     ends(line, 1, "unwritten");
 }
 
+static void sixty_five_ranks_train(void **state)
+{
+    (void)state;
+    char line[4096], text[2000];
+    memset(text, 'x', sizeof text);
+    snprintf(
+        line, sizeof line,
+        "train --ep 65 --experts 65 --steps 1 --layers 1 --dense-layers 0 --width 2 "
+        "--heads 1 --top-k 1 --expert-width 1 --seq 4 --microbatches 1 "
+        "--micro-batch-size 1 --eval-batches 1 --link-gbps 0 --link-us 0 --data %s "
+        "--out %s",
+        hr_scratch_write("many", text, sizeof text), hr_scratch_path("ranks"));
+    ends(line, 0, "");
+}
+
 /* The child is stopped when it has told of its first step, in whatever it does then. */
 static void a_signal_leaves_the_last_checkpoint_whole(void **state)
 {
@@ -252,6 +267,7 @@ int main(void)
         cmocka_unit_test(an_output_folder_that_cannot_be_made_is_named),
         cmocka_unit_test(a_damaged_checkpoint_is_named),
         cmocka_unit_test(check_says_what_would_run_and_writes_nothing),
+        cmocka_unit_test(sixty_five_ranks_train),
         cmocka_unit_test(a_signal_leaves_the_last_checkpoint_whole),
         cmocka_unit_test(info_says_why_something_is_off),
     };
