@@ -249,3 +249,19 @@ hr_status hr_app_checkpoint_check(const char *path, const model_shape *have,
                            value_text(i, want, runs));
     return HR_OK;
 }
+
+hr_status hr_app_checkpoint_resume(const train_options *o, checkpoint_info *info,
+                                   safetensors **file)
+{
+    APP_TRY(hr_app_checkpoint_open(o->out, info, file));
+    hr_status st = hr_app_checkpoint_check(o->out, &info->model, &o->model);
+    if (st == HR_OK && info->step >= o->steps)
+        st = hr_fail(HR_ERR_INVALID, "steps",
+                     "--resume: '%s' has done %lld steps already; --steps is %lld",
+                     o->out, (long long)info->step, (long long)o->steps);
+    if (st < 0) {
+        hr_app_safetensors_close(*file);
+        *file = NULL;
+    }
+    return st;
+}

@@ -28,6 +28,11 @@ hr_status hr_app_checkpoint_open(const char *path, checkpoint_info *info,
 hr_status hr_app_checkpoint_check(const char *path, const model_shape *have,
                                   const model_shape *want);
 
+/* What --resume goes on from: opens and checks the checkpoint in --out. ERR_INVALID if it has done all
+ * --steps. *file as above. */
+hr_status hr_app_checkpoint_resume(const train_options *o, checkpoint_info *info,
+                                   safetensors **file);
+
 /* mkdir -p. */
 hr_status hr_app_make_folders(const char *path);
 

@@ -35,9 +35,7 @@ hr_status hr_app_dry_run(const train_options *o)
     APP_TRY(hr_app_data_open(o->data, DATA_CAP, &d));
     hr_status st = hr_app_data_check(d, o->model.seq);
     if (st == HR_OK && o->resume)
-        st = hr_app_checkpoint_open(o->out, &info, &file);
-    if (st == HR_OK && o->resume)
-        st = hr_app_checkpoint_check(o->out, &info.model, &o->model);
+        st = hr_app_checkpoint_resume(o, &info, &file);
     if (st == HR_OK)
         put_summary(o, d);
     hr_app_safetensors_close(file);

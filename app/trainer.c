@@ -9,28 +9,16 @@
 
 enum { SPANS_PER_LANE = 1 << 15 };
 
-static hr_status open_resumed(train_job *job)
-{
-    const train_options *o = job->opts;
-    checkpoint_info info;
-    APP_TRY(hr_app_checkpoint_open(o->out, &info, &job->resumed));
-    APP_TRY(hr_app_checkpoint_check(o->out, &info.model, &o->model));
-    if (info.step >= o->steps)
-        return hr_fail(HR_ERR_INVALID, "steps",
-                       "--resume: '%s' has done %lld steps already; --steps is %lld",
-                       o->out, (long long)info.step, (long long)o->steps);
-    job->first_step = info.step;
-    return HR_OK;
-}
-
 static hr_status open_job(train_job *job)
 {
     const train_options *o = job->opts;
     APP_TRY(hr_app_data_open(o->data, DATA_CAP, &job->data));
     APP_TRY(hr_app_data_check(job->data, o->model.seq));
     APP_TRY(hr_app_make_folders(o->out));
+    checkpoint_info former = {0};
     if (o->resume)
-        APP_TRY(open_resumed(job));
+        APP_TRY(hr_app_checkpoint_resume(o, &former, &job->resumed));
+    job->first_step = former.step;
     APP_TRY(hr_timeline_create(SPANS_PER_LANE, &job->timeline));
     return hr_app_report_create(job, &job->report);
 }

@@ -173,6 +173,23 @@ static void check_says_what_would_run_and_writes_nothing(void **state)
     ends(line, 1, "unwritten");
 }
 
+static void check_says_that_nothing_is_left_to_resume(void **state)
+{
+    (void)state;
+    char line[4096], text[2000];
+    memset(text, 'x', sizeof text);
+    int n = snprintf(
+        line, sizeof line,
+        "train --steps 1 --layers 1 --dense-layers 0 --width 4 --heads 1 "
+        "--experts 2 --top-k 1 --expert-width 4 --seq 4 --data %s --out %s",
+        hr_scratch_write("done_text", text, sizeof text), hr_scratch_path("done"));
+    ends(line, 0, "");
+    snprintf(line + n, sizeof line - (size_t)n, " --resume --dry-run");
+    ends(line, 1, "has done 1 steps already");
+    snprintf(line + n, sizeof line - (size_t)n, " --resume --dry-run --steps 2");
+    ends(line, 0, "");
+}
+
 static void sixty_five_ranks_train(void **state)
 {
     (void)state;
@@ -267,6 +284,7 @@ int main(void)
         cmocka_unit_test(an_output_folder_that_cannot_be_made_is_named),
         cmocka_unit_test(a_damaged_checkpoint_is_named),
         cmocka_unit_test(check_says_what_would_run_and_writes_nothing),
+        cmocka_unit_test(check_says_that_nothing_is_left_to_resume),
         cmocka_unit_test(sixty_five_ranks_train),
         cmocka_unit_test(a_signal_leaves_the_last_checkpoint_whole),
         cmocka_unit_test(info_says_why_something_is_off),
