@@ -136,7 +136,7 @@ hr_status hr__tensor_share(hr_tensor *t, size_t offset, int ndim, const int64_t 
 {
     int64_t count = t->count;
     *out = NULL;
-    if (shape != t->shape)
+    if (shape != t->shape || ndim != t->ndim)
         HR_TRY(check_shape("view", (hr_dtype)t->dtype, ndim, shape, &count));
     bool claimed = hr__storage_claim(t->storage);
     hr_status st =

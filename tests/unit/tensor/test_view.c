@@ -60,6 +60,19 @@ static void bad_views_are_refused(void **state)
     hr_tensor_release(t);
 }
 
+/* As many numbers as its owner's own shape has, and not as many dimensions. */
+static void the_shape_of_the_owner_is_checked_like_any(void **state)
+{
+    hr_tensor *t, *v;
+    kit_ok(hr_tensor_zeros(HR_F32, 2, two_by_three, &t));
+    kit_fails(hr_tensor_view(t, 1, hr_tensor_shape(t), &v), HR_ERR_INVALID, "shape");
+    assert_null(v);
+    kit_fails(hr_tensor_view(t, -1, hr_tensor_shape(t), &v), HR_ERR_INVALID, "shape");
+    kit_fails(hr_tensor_view(t, HR_MAX_DIMS + 1, hr_tensor_shape(t), &v),
+              HR_ERR_INVALID, "shape");
+    hr_tensor_release(t);
+}
+
 static void pain_11_release_of_an_owner_leaves_its_views(void **state)
 {
     hr_tensor *t = numbers(), *v;
@@ -168,6 +181,7 @@ int main(void)
         T(a_view_has_the_same_bytes_and_a_base),
         T(rows_begin_where_they_should),
         T(bad_views_are_refused),
+        T(the_shape_of_the_owner_is_checked_like_any),
         T(pain_11_release_of_an_owner_leaves_its_views),
         T(pain_11_release_of_a_view_leaves_its_owner),
         T(pain_11_release_of_the_last_view_frees),
