@@ -97,7 +97,7 @@ void hr__function_release(hr_function *fn)
 
 void hr_function_abandon(hr_function *fn)
 {
-    if (fn)
+    if (fn && fn->state == HR__FN_OPEN) /* else its outputs hold it */
         hr__function_release(fn);
 }
 
@@ -254,11 +254,10 @@ hr_status hr_function_finish(hr_function *fn, hr_tensor *const *outputs, int n)
     hr_status st = HR_OK;
     if (!fn)
         return HR_OK;
-    if (fn->state != HR__FN_OPEN)
-        st = hr_fail(HR_ERR_STATE, "not_open", "function '%s' finished twice",
-                     fn->cls->name);
-    if (st >= 0)
-        st = check_outputs(fn, outputs, n);
+    if (fn->state != HR__FN_OPEN) /* its outputs hold it, not the caller */
+        return hr_fail(HR_ERR_STATE, "not_open", "function '%s' finished twice",
+                       fn->cls->name);
+    st = check_outputs(fn, outputs, n);
     if (st >= 0)
         fn->output =
             n == 1 ? &fn->first_output : hr__pool_get((size_t)n * sizeof *fn->output);

@@ -138,6 +138,22 @@ static void a_finished_function_is_closed(void **state)
     hr_tensor_release(x);
 }
 
+/* Its outputs hold it: whoever ends it again has no hold to give up. */
+static void a_second_end_takes_nothing(void **state)
+{
+    hr_function *fn;
+    hr_tensor *x = LEAF(1), *y = scaled(x, 1), *z = scaled(x, 1);
+    kit_ok(hr_function_create(&scale_class, &x, 1, &fn));
+    kit_ok(hr_function_finish(fn, &y, 1));
+    kit_fails(hr_function_finish(fn, &z, 1), HR_ERR_STATE, "not_open");
+    hr_function_abandon(fn);
+    kit_fails(hr_function_save(fn, x, NULL), HR_ERR_STATE, "not_open");
+    assert_true(hr_tensor_is_leaf(z));
+    hr_tensor_release(z);
+    hr_tensor_release(y);
+    hr_tensor_release(x);
+}
+
 static void a_class_needs_a_backward(void **state)
 {
     hr_function_class none = {.name = "none"};
@@ -194,6 +210,7 @@ int main(void)
         T(freed_bytes_cannot_be_saved),
         T(the_graph_keeps_no_activation_but_saved_ones),
         T(a_finished_function_is_closed),
+        T(a_second_end_takes_nothing),
         T(a_class_needs_a_backward),
         T(the_context_ends_once),
         T(a_chain_of_100000_is_destroyed_without_recursion),
