@@ -1,8 +1,8 @@
 /* A count that only grows, and threads that wait until it has come so far. All waiting of the
  * host backend goes through it: streams for work, for events, the issuing thread for both.
  *
- * A waiter looks a few times, gives up its core a few times, then sleeps. Who counts wakes
- * nobody unless a sleeper waits for a value that has been reached: one store and one load.
+ * A waiter looks a few times, then sleeps. Who counts wakes nobody unless a sleeper waits for a
+ * value that has been reached: one store and one load.
  */
 #ifndef HR_HOST_COUNTER_H
 #define HR_HOST_COUNTER_H

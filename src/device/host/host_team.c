@@ -48,6 +48,7 @@ static void keep_failure(hr_team *t, int part, hr_status st)
         snprintf(t->fail_text, sizeof t->fail_text, "%s", hr_last_error());
     }
     pthread_mutex_unlock(&t->fail_mu);
+    hr_error_clear(); /* the next failure must not speak with this one's words */
 }
 
 /* Take and run parts until none is free. */

@@ -107,6 +107,48 @@ static void failure_of_the_least_part_is_returned_and_all_run(void **state)
     }
 }
 
+/* Two parts that meet, so that each runs on a thread of its own; the helper's fails. */
+struct pair {
+    pthread_barrier_t both;
+    pthread_t own; /* the launching stream's */
+    bool says_why;
+};
+
+static hr_status fail_on_the_helper(void *arg, int i)
+{
+    struct pair *p = arg;
+    pthread_barrier_wait(&p->both);
+    if (pthread_equal(pthread_self(), p->own))
+        return HR_OK;
+    return p->says_why ? hr_fail(HR_ERR_CALLBACK, "part", "first words")
+                       : HR_ERR_CALLBACK;
+}
+
+static hr_status run_pair(const void *args, hr_team *team)
+{
+    struct pair *p = *(struct pair *const *)args;
+    p->own = pthread_self();
+    return hr_team_run(team, 2, fail_on_the_helper, p);
+}
+
+static void a_part_does_not_fail_with_the_words_of_an_earlier_one(void **state)
+{
+    hr_device *dev = open_host(&(hr_device_opts){HR_INIT(hr_device_opts), .cores = 2});
+    struct pair pair = {.says_why = true}, *p = &pair;
+    pthread_barrier_init(&pair.both, NULL, 2);
+    OK(hr_launch(hr_stream_current(), "pair", run_pair, &p, sizeof p, NULL, 0));
+    assert_int_equal(hr_device_synchronize(dev), HR_ERR_CALLBACK);
+    assert_non_null(strstr(hr_last_error(), "first words"));
+    hr_device_reset(dev);
+    pair.says_why = false;
+    OK(hr_launch(hr_stream_current(), "pair", run_pair, &p, sizeof p, NULL, 0));
+    assert_int_equal(hr_device_synchronize(dev), HR_ERR_CALLBACK);
+    assert_null(strstr(hr_last_error(), "first words"));
+    assert_string_equal(hr_last_reason(), "");
+    hr_device_close(dev);
+    pthread_barrier_destroy(&pair.both);
+}
+
 static void busy_team_leaves_a_launch_to_its_own_thread(void **state)
 {
     hr_device *dev = open_host(&(hr_device_opts){HR_INIT(hr_device_opts), .cores = 2});
@@ -142,6 +184,7 @@ int main(void)
         cmocka_unit_test(many_short_jobs_do_not_mix),
         cmocka_unit_test(jobs_of_different_sizes_do_not_mix),
         cmocka_unit_test(failure_of_the_least_part_is_returned_and_all_run),
+        cmocka_unit_test(a_part_does_not_fail_with_the_words_of_an_earlier_one),
         cmocka_unit_test(busy_team_leaves_a_launch_to_its_own_thread),
         cmocka_unit_test(work_without_a_team_runs_on_the_caller),
     };
