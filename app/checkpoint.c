@@ -2,6 +2,7 @@
  * safetensors.h. */
 #include "checkpoint.h"
 #include "app_try.h"
+#include "option_spec.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -13,31 +14,31 @@
 #define FILE_NAME "model.safetensors"
 #define FORMAT    "headrace-1"
 
-/* The fields of a shape, with the options that set them. */
-#define NUMBER(name, member, least)                                                    \
+/* The fields of a shape, by the options of `train` that set them and say what is valid. */
+#define NUMBER(name, member)                                                           \
     {                                                                                  \
-        name, offsetof(model_shape, member), least, 1 << 24, false                     \
+        name, offsetof(model_shape, member), false, false                              \
     }
 #define OFF_ON(name, member, later)                                                    \
     {                                                                                  \
-        name, offsetof(model_shape, member), 0, 1, later                               \
+        name, offsetof(model_shape, member), true, later                               \
     }
 static const struct field {
     const char *name;
     size_t offset;
-    int least, most;
+    bool off_on;
     bool later; /* files from before it do not say it, and mean 0 */
 } fields[] = {
-    NUMBER("layers", layers, 1),
-    NUMBER("width", width, 1),
-    NUMBER("heads", heads, 1),
-    NUMBER("experts", experts, 1),
-    NUMBER("top-k", top_k, 1),
-    NUMBER("expert-width", expert_width, 1),
-    NUMBER("dense-layers", dense_layers, 0),
-    NUMBER("dense-width", dense_width, 1),
-    NUMBER("shared-width", shared_width, 0),
-    NUMBER("seq", seq, 1),
+    NUMBER("layers", layers),
+    NUMBER("width", width),
+    NUMBER("heads", heads),
+    NUMBER("experts", experts),
+    NUMBER("top-k", top_k),
+    NUMBER("expert-width", expert_width),
+    NUMBER("dense-layers", dense_layers),
+    NUMBER("dense-width", dense_width),
+    NUMBER("shared-width", shared_width),
+    NUMBER("seq", seq),
     OFF_ON("tie-embeddings", tie_embeddings, false),
     OFF_ON("mtp", mtp, true),
 };
@@ -177,6 +178,17 @@ static hr_status read_number(const safetensors *f, const char *path, const char 
     return HR_OK;
 }
 
+/* Within what `train` takes: whoever builds a model of it counts on sizes that do not overflow. */
+static hr_status read_field(const safetensors *f, const char *path,
+                            const struct field *q, int64_t *out)
+{
+    const option_table *t = &hr_app_train_table;
+    const option_spec *s = &t->spec[hr_app_option_find(t, q->name)];
+    return q->off_on
+               ? read_number(f, path, q->name, 0, 1, out)
+               : read_number(f, path, q->name, (int64_t)s->min, (int64_t)s->max, out);
+}
+
 static hr_status read_info(const safetensors *f, const char *path,
                            checkpoint_info *info)
 {
@@ -192,7 +204,7 @@ static hr_status read_info(const safetensors *f, const char *path,
         const struct field *q = &fields[i];
         int64_t v = 0;
         if (!q->later || hr_app_safetensors_meta(f, q->name))
-            APP_TRY(read_number(f, path, q->name, q->least, q->most, &v));
+            APP_TRY(read_field(f, path, q, &v));
         *(int *)((char *)&info->model + q->offset) = (int)v;
     }
     APP_TRY(read_number(f, path, "step", 0, INT64_MAX, &info->step));
@@ -231,7 +243,7 @@ hr_status hr_app_checkpoint_open(const char *path, checkpoint_info *info,
 static const char *value_text(int i, const model_shape *m, char text[16])
 {
     int v = field_of(m, i);
-    if (fields[i].most == 1)
+    if (fields[i].off_on)
         return v ? "on" : "off";
     snprintf(text, 16, "%d", v);
     return text;

@@ -194,25 +194,37 @@ static void a_file_without_the_key_has_no_multi_token_prediction(void **state)
 {
     (void)state;
     static const char *const keys[] = {
-        "layers",       "width",       "heads",        "experts", "top-k",
-        "expert-width", "dense-width", "dense-layers", "seq",     "shared-width",
-        "step",         "seed",        "mtp"};
+        "layers",       "heads", "experts",      "top-k", "expert-width", "dense-width",
+        "dense-layers", "seq",   "shared-width", "step",  "seed",         "mtp"};
     enum { KEYS = sizeof keys / sizeof *keys };
-    st_meta meta[KEYS + 2] = {{"headrace.format", "headrace-1"},
-                              {"tie-embeddings", "1"}};
+    st_meta meta[KEYS + 3] = {
+        {"headrace.format", "headrace-1"}, {"tie-embeddings", "1"}, {"width", "2"}};
     st_tensor t = {"w", ST_F32, 1, {WEIGHTS}, weights};
     for (int i = 0; i < KEYS; i++)
-        meta[i + 2] = (st_meta){keys[i], "1"};
+        meta[i + 3] = (st_meta){keys[i], "1"};
     const char *path = hr_scratch_path("former.safetensors");
     for (int said = 0; said < 2; said++) {
         checkpoint_info info;
         safetensors *f;
-        assert_int_equal(hr_app_safetensors_write(path, &t, 1, meta, KEYS + 1 + said),
+        assert_int_equal(hr_app_safetensors_write(path, &t, 1, meta, KEYS + 2 + said),
                          HR_OK);
         assert_int_equal(hr_app_checkpoint_open(path, &info, &f), HR_OK);
         assert_int_equal(info.model.mtp, said);
         hr_app_safetensors_close(f);
     }
+}
+
+static void a_size_that_no_run_can_have_is_refused(void **state)
+{
+    (void)state;
+    const char *out = hr_scratch_path("size");
+    checkpoint_info info = some_info(1);
+    st_tensor t = {"w", ST_F32, 1, {WEIGHTS}, weights};
+    safetensors *f;
+    info.model.expert_width = 262145;
+    assert_int_equal(hr_app_checkpoint_write(out, &info, 1, &t, 1), HR_OK);
+    assert_int_equal(hr_app_checkpoint_open(out, &info, &f), HR_ERR_PARSE);
+    assert_non_null(strstr(hr_last_error(), "'262145' as expert-width"));
 }
 
 static void another_shape_of_model_is_named(void **state)
@@ -241,6 +253,7 @@ int main(void)
         cmocka_unit_test(truncated_and_tampered_ones_are_refused),
         cmocka_unit_test(a_file_of_others_is_no_checkpoint),
         cmocka_unit_test(a_file_without_the_key_has_no_multi_token_prediction),
+        cmocka_unit_test(a_size_that_no_run_can_have_is_refused),
         cmocka_unit_test(another_shape_of_model_is_named),
     };
     return cmocka_run_group_tests(tests, hr_scratch_setup, hr_scratch_teardown);
