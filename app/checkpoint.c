@@ -89,12 +89,13 @@ static int64_t step_in_name(const char *name)
     return -1;
 }
 
-/* Removes the oldest until at most `stay` are left. */
-static hr_status prune(const char *folder, int stay)
+/* Removes the oldest until at most `stay` are left. What is not before step `now` was left by an earlier
+ * run, and goes first. */
+static hr_status prune(const char *folder, int64_t now, int stay)
 {
     for (;;) {
         int n = 0;
-        int64_t oldest = -1;
+        int64_t oldest = INT64_MAX;
         char name[256] = "";
         DIR *dir = opendir(folder);
         if (!dir)
@@ -102,9 +103,10 @@ static hr_status prune(const char *folder, int stay)
                            strerrordesc_np(errno));
         for (const struct dirent *e; (e = readdir(dir)) != NULL;) {
             int64_t step = step_in_name(e->d_name);
+            int64_t age = step < now ? step : step - INT64_MAX;
             n += step >= 0;
-            if (step >= 0 && (oldest < 0 || step < oldest)) {
-                oldest = step;
+            if (step >= 0 && age < oldest) {
+                oldest = age;
                 snprintf(name, sizeof name, "%s", e->d_name);
             }
         }
@@ -131,7 +133,7 @@ static hr_status keep_former(const char *folder, const char *file)
     hr_app_safetensors_close(former);
     snprintf(name, sizeof name, "%s/model-step-%08lld.safetensors", folder,
              (long long)info.step);
-    if (link(file, name) != 0 && errno != EEXIST)
+    if ((unlink(name) != 0 && errno != ENOENT) || link(file, name) != 0)
         return hr_fail(HR_ERR_IO, "file", "cannot keep '%s' as '%s': %s", file, name,
                        strerrordesc_np(errno));
     return HR_OK;
@@ -159,7 +161,7 @@ hr_status hr_app_checkpoint_write(const char *out, const checkpoint_info *info,
     if (keep > 1)
         APP_TRY(keep_former(folder, file));
     APP_TRY(hr_app_safetensors_write(file, tensors, n, meta, m));
-    return prune(folder, keep - 1);
+    return prune(folder, info->step, keep - 1);
 }
 
 /* ---- reading ------------------------------------------------------------------------------- */

@@ -26,9 +26,12 @@ static checkpoint_info some_info(int64_t step)
     return (checkpoint_info){.model = o.model, .step = step, .seed = 5};
 }
 
+static int64_t seed = 5; /* of the run that writes */
+
 static hr_status write_step(const char *out, int64_t step, int keep)
 {
     checkpoint_info info = some_info(step);
+    info.seed = seed;
     st_tensor t = {"w", ST_F32, 1, {WEIGHTS}, weights};
     weights[0] = (float)step;
     return hr_app_checkpoint_write(out, &info, keep, &t, 1);
@@ -97,6 +100,36 @@ static void as_many_are_kept_as_asked(void **state)
     assert_int_equal(
         step_at(hr_scratch_path("keep/checkpoint/model-step-00000004.safetensors")),
         -1);
+}
+
+/* Whether the earlier run's names are met (`before` 2) or are in the way (4). */
+static void check_after_earlier_run(const char *name, int before)
+{
+    const char *out = hr_scratch_path(name);
+    for (int step = 1; step <= before; step++)
+        assert_int_equal(write_step(out, step, 3), HR_OK);
+    seed = 6;
+    for (int step = 1; step <= 3; step++)
+        assert_int_equal(write_step(out, step, 3), HR_OK);
+    seed = 5;
+    for (int step = 1; step <= 2; step++) {
+        char path[4096];
+        checkpoint_info info;
+        safetensors *f;
+        snprintf(path, sizeof path, "%s/checkpoint/model-step-%08d.safetensors", out,
+                 step);
+        assert_int_equal(hr_app_checkpoint_open(path, &info, &f), HR_OK);
+        assert_int_equal(info.step, step);
+        assert_int_equal(info.seed, 6);
+        hr_app_safetensors_close(f);
+    }
+}
+
+static void those_of_an_earlier_run_go_first(void **state)
+{
+    (void)state;
+    check_after_earlier_run("again_short", 2);
+    check_after_earlier_run("again_long", 4);
 }
 
 static void a_full_disk_leaves_the_former(void **state)
@@ -247,6 +280,7 @@ int main(void)
         cmocka_unit_test(it_is_found_by_file_folder_and_output),
         cmocka_unit_test(the_newest_replaces_the_former),
         cmocka_unit_test(as_many_are_kept_as_asked),
+        cmocka_unit_test(those_of_an_earlier_run_go_first),
         cmocka_unit_test(a_full_disk_leaves_the_former),
         cmocka_unit_test(a_folder_that_cannot_be_written_leaves_the_former),
         cmocka_unit_test(a_file_in_the_place_of_the_folder_is_named),
