@@ -3,6 +3,7 @@
 #include "base/json_text.h"
 #include "headrace/base.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +16,9 @@ size_t hr__json_real(char out[HR__JSON_REAL_BYTES], double value)
         return 4;
     }
     char text[HR__JSON_REAL_BYTES];
-    for (int digits = 15; digits <= 17; digits++) {
+    /* Fifteen digits, less the zeros behind, are the shortest there are, but for numbers so small that
+     * they have fewer. */
+    for (int digits = fabs(value) < DBL_MIN ? 1 : 15; digits <= 17; digits++) {
         snprintf(text, sizeof text, "%.*g", digits, value);
         if (strtod(text, NULL) == value)
             break;

@@ -83,8 +83,9 @@ static void reals_are_short_where_that_is_exact(void **state)
     char buf[64];
     hr_json_begin(&j, buf, sizeof buf);
     hr_json_real(&j, "x", 0.1);
+    hr_json_real(&j, "least", DBL_TRUE_MIN); /* has one digit, not fifteen */
     assert_int_equal(hr_json_end(&j), HR_OK);
-    assert_string_equal(buf, "{\"x\": 0.1}");
+    assert_string_equal(buf, "{\"x\": 0.1, \"least\": 5e-324}");
 }
 
 static void what_is_not_finite_becomes_null(void **state)
