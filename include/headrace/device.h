@@ -200,7 +200,7 @@ HR_API HR_RESULT hr_status hr_stream_touch(hr_stream *s, const char *name,
  * the last of them. The mark holds for the calling thread's launches until the matching end.
  * Free when no timeline is attached. */
 typedef struct hr_mark {
-    const char *name; /* literal or interned */
+    const char *name; /* literal or interned; NULL: "node" */
     int layer, microbatch;
     hr_span_dir dir;
 } hr_mark;

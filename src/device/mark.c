@@ -36,7 +36,9 @@ void hr_span_begin(hr_stream *s, const hr_mark *m)
     struct open_mark *o = &open_marks[depth - 1];
     o->stream = s;
     o->node = s ? ++s->dev->nodes : 0;
-    o->mark = m ? *m : (hr_mark){"node", -1, -1, HR_DIR_NONE};
+    o->mark = m ? *m : (hr_mark){NULL, -1, -1, HR_DIR_NONE};
+    if (o->mark.name == NULL) /* which would say that no mark is open */
+        o->mark.name = "node";
     if (o->mark.layer == -1)
         o->mark.layer = default_layer;
     if (o->mark.microbatch == -1)

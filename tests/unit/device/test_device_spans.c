@@ -179,6 +179,21 @@ static void marks_deeper_than_kept_still_match_their_ends(void **state)
     tear_down(&f);
 }
 
+static void a_mark_without_a_name_is_a_node(void **state)
+{
+    fixture f = set_up();
+    hr_span node[4];
+    hr_span_begin(f.b, &(hr_mark){NULL, 3, 1, HR_DIR_FORWARD});
+    work(f.b);
+    hr_span_end(f.b);
+    OK(hr_device_synchronize(f.dev));
+    assert_int_equal(spans(&f, 1, HR_SPAN_NODE, node), 1);
+    assert_non_null(node[0].name);
+    assert_string_equal(node[0].name, "node");
+    assert_int_equal(node[0].layer, 3);
+    tear_down(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -188,6 +203,7 @@ int main(void)
         cmocka_unit_test(waiting_for_an_event_is_not_busy),
         cmocka_unit_test(kernels_find_the_lane_of_their_stream),
         cmocka_unit_test(marks_deeper_than_kept_still_match_their_ends),
+        cmocka_unit_test(a_mark_without_a_name_is_a_node),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
