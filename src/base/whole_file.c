@@ -85,6 +85,8 @@ static void file_free(hr_file *f)
 
 hr_status hr_file_begin(const char *path, hr_file **out)
 {
+    if (!out)
+        return hr_fail(HR_ERR_INVALID, "no_out", "hr_file_begin: `out` is NULL");
     *out = NULL;
     if (!path || !*path)
         return hr_fail(HR_ERR_INVALID, "file", "file to write has no name");

@@ -232,6 +232,7 @@ static void what_is_no_plain_file_is_not_replaced(void **state)
     assert_non_null(strstr(hr_last_error(), "/dev/null"));
     assert_int_equal(hr_file_begin("", &f), HR_ERR_INVALID);
     assert_int_equal(hr_file_begin(NULL, &f), HR_ERR_INVALID);
+    assert_int_equal(hr_file_begin("out.txt", NULL), HR_ERR_INVALID);
 }
 
 static void a_name_without_a_folder_is_fine(void **state)
