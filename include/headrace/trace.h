@@ -18,7 +18,7 @@ HR_API void hr_range_enable(bool on); /* of the calling thread; default on */
 
 /* ---- the probe ------------------------------------------------------------------------
  * Called at the public functions, before anything is elided, on the thread that calls them.
- * NULL turns it off; off costs one thread-local load. What `a` and `b` point to is borrowed
+ * NULL turns it off; off in all threads costs one load. What `a` and `b` point to is borrowed
  * and may be dead already: compare addresses, do not follow them. */
 typedef enum hr_probe_kind {
     HR_PROBE_WAIT,          /* a event, b stream: hr_event_wait */

@@ -121,6 +121,8 @@ static bool extent(const hr_timeline *t, int rank, int64_t *span_ns)
 
 hr_status hr_timeline_overlap(const hr_timeline *t, int rank, hr_overlap *out)
 {
+    if (!out)
+        return hr_fail(HR_ERR_INVALID, "no_out", "hr_timeline_overlap: `out` is NULL");
     *out = (hr_overlap){0};
     struct set transfer = {0}, busy = {0}, peers = {0};
     int64_t span_ns;

@@ -30,6 +30,8 @@ struct hr_timeline {
 
 hr_status hr_timeline_create(size_t spans_per_lane, hr_timeline **out)
 {
+    if (!out)
+        return hr_fail(HR_ERR_INVALID, "no_out", "hr_timeline_create: `out` is NULL");
     *out = NULL;
     if (spans_per_lane == 0 || spans_per_lane > SIZE_MAX / 2 / sizeof(hr_span))
         return hr_fail(HR_ERR_INVALID, "spans_per_lane",
@@ -104,6 +106,8 @@ static hr_status append_locked(hr_timeline *t, hr_lane *lane)
 
 hr_status hr_timeline_lane(hr_timeline *t, int rank, const char *role, hr_lane **out)
 {
+    if (!out)
+        return hr_fail(HR_ERR_INVALID, "no_out", "hr_timeline_lane: `out` is NULL");
     *out = NULL;
     if (!t || !role)
         return hr_fail(HR_ERR_INVALID, "lane", "a lane wants a timeline and a role");

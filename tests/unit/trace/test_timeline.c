@@ -110,6 +110,22 @@ static void sizes_that_make_no_sense_are_refused(void **state)
     assert_int_equal(hr_timeline_lane(NULL, 0, "compute", &lane), HR_ERR_INVALID);
 }
 
+static void nowhere_to_put_it_is_refused(void **state)
+{
+    hr_timeline *t;
+    assert_int_equal(hr_timeline_create(1, NULL), HR_ERR_INVALID);
+    assert_string_equal(hr_last_reason(), "no_out");
+    assert_int_equal(hr_timeline_create(1, &t), HR_OK);
+    hr_error_clear();
+    assert_int_equal(hr_timeline_lane(t, 0, "compute", NULL), HR_ERR_INVALID);
+    assert_string_equal(hr_last_reason(), "no_out");
+    assert_int_equal(hr_timeline_lanes(t), 0);
+    hr_error_clear();
+    assert_int_equal(hr_timeline_overlap(t, 0, NULL), HR_ERR_INVALID);
+    assert_string_equal(hr_last_reason(), "no_out");
+    hr_timeline_destroy(t);
+}
+
 struct writer {
     hr_timeline *t;
     int rank;
@@ -206,6 +222,7 @@ int main(void)
         cmocka_unit_test(clear_keeps_the_lanes),
         cmocka_unit_test(nothing_is_recorded_without_a_lane),
         cmocka_unit_test(sizes_that_make_no_sense_are_refused),
+        cmocka_unit_test(nowhere_to_put_it_is_refused),
         cmocka_unit_test(many_lanes_keep_their_places),
         cmocka_unit_test(a_rank_goes_through_its_lanes_while_another_adds),
         cmocka_unit_test(threads_write_lanes_of_their_own),
