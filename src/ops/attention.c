@@ -67,7 +67,9 @@ hr_status hr_op_attention(hr_tensor *qkv, int heads, int64_t seq_len, float rope
     struct attention_ctx ctx = {.heads = heads, .seq_len = seq_len};
     hr_tensor *y = NULL, *lse = NULL;
     hr_status st;
-    HR_TRY(hr__rotary_table(seq_len, width / heads, rope_base, &ctx.rotary));
+    /* Where there is no row, seq_len is any number. */
+    HR_TRY(
+        hr__rotary_table(n > 0 ? seq_len : 1, width / heads, rope_base, &ctx.rotary));
     HR_TRY_GOTO(st, hr_tensor_create(HR_F32, HR__DIMS(n, width), &y), fail);
     HR_TRY_GOTO(st, hr_tensor_create(HR_F32, HR__DIMS(n, heads), &lse), fail);
     hr__attention_args args = attention_args(&ctx, qkv, y, lse);

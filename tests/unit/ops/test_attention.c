@@ -52,6 +52,7 @@ static void several_blocks_match_plain_loops(void **state)
 static void no_sequence_is_ordinary(void **state)
 {
     check((struct shape){0, 16, 2, 4});
+    check((struct shape){0, INT64_MAX, 2, 4});
 }
 
 /* The first token of each sequence sees itself alone; a later one does not change it. */
