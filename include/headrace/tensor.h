@@ -24,7 +24,9 @@ HR_API const char *hr_dtype_name(hr_dtype t); /* "f32", ... */
 typedef struct hr_storage hr_storage;
 typedef struct hr_tensor hr_tensor;
 
-/* ---- storage: counted ------------------------------------------------------------------ */
+/* ---- storage: counted ------------------------------------------------------------------
+ * Its home stream must live until its bytes are gone; where they are foreign, all that were
+ * recorded on it, too. */
 /* `bytes` of device memory; its home stream is `s`. One claim, the caller's. */
 HR_API HR_RESULT hr_status hr_storage_create(hr_stream *s, size_t bytes,
                                              hr_storage **out);
