@@ -52,8 +52,8 @@ static const char *short_name(const char *name, bool shortest)
         {"moe_dispatch", "dispatch", "disp"},
         {"moe_combine", "combine", "comb"},
         {"mtp_post_process", "mtp", "mtp"},
-        {"preprocess", "embedding", "emb"},
-        {"postprocess", "loss", "loss"},
+        {"pre_process", "embedding", "emb"},
+        {"post_process", "loss", "loss"},
     };
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (strcmp(name, names[i][0]) == 0)

@@ -123,6 +123,31 @@ static void the_same_spans_give_the_same_bytes(void **state)
     hr_timeline_destroy(t);
 }
 
+static void draw_ends(const char *file, const char *first, const char *last)
+{
+    hr_lane *compute;
+    assert_int_equal(hr_timeline_create(16, &t), HR_OK);
+    assert_int_equal(hr_timeline_lane(t, 0, "compute", &compute), HR_OK);
+    add(compute, first, 0, HR_SPAN_NODE, HR_DIR_FORWARD, 1, 11);
+    add(compute, last, 0, HR_SPAN_NODE, HR_DIR_FORWARD, 11, 21);
+    draw(file, "x");
+    hr_timeline_destroy(t);
+}
+
+static void the_ends_of_a_plan_have_short_names(void **state)
+{
+    (void)state;
+    size_t n, m;
+    draw_ends("plan.png", "pre_process", "post_process");
+    draw_ends("short.png", "embedding", "loss");
+    char *a = hr_scratch_read(hr_scratch_path("plan.png"), &n);
+    char *b = hr_scratch_read(hr_scratch_path("short.png"), &m);
+    assert_int_equal(n, m);
+    assert_memory_equal(a, b, n);
+    free(a);
+    free(b);
+}
+
 static void another_microbatch_changes_the_picture(void **state)
 {
     (void)state;
@@ -239,6 +264,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_timeline_becomes_svg_and_png),
         cmocka_unit_test(the_same_spans_give_the_same_bytes),
+        cmocka_unit_test(the_ends_of_a_plan_have_short_names),
         cmocka_unit_test(another_microbatch_changes_the_picture),
         cmocka_unit_test(odd_timelines_are_drawn_too),
         cmocka_unit_test(losses_become_svg_and_png),
