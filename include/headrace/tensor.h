@@ -53,7 +53,8 @@ HR_API HR_RESULT hr_status hr_tensor_create(hr_dtype t, int ndim, const int64_t 
 /* The same, filled with zeros on that stream. */
 HR_API HR_RESULT hr_status hr_tensor_zeros(hr_dtype t, int ndim, const int64_t *shape,
                                            hr_tensor **out);
-/* Over a part of `st`, with a claim of its own. ERR_INVALID if it does not fit. */
+/* Over a part of `st`, with a claim of its own. ERR_INVALID if it does not fit, or is not
+ * aligned to its elements. */
 HR_API HR_RESULT hr_status hr_tensor_over(hr_storage *st, size_t byte_offset,
                                           hr_dtype t, int ndim, const int64_t *shape,
                                           hr_tensor **out);

@@ -122,6 +122,10 @@ hr_status hr_tensor_over(hr_storage *st, size_t byte_offset, hr_dtype dtype, int
         status = hr_fail(HR_ERR_INVALID, "bounds",
                          "hr_tensor_over: %zu bytes at %zu of a storage of %zu", bytes,
                          byte_offset, st->bytes);
+    else if (count > 0 && (uintptr_t)st->data % hr_dtype_bytes(dtype) != 0)
+        status = hr_fail(HR_ERR_INVALID, "alignment",
+                         "hr_tensor_over: %s in a storage at %p", hr_dtype_name(dtype),
+                         st->data);
     if (status >= 0)
         status = make(st, true, byte_offset, dtype, ndim, shape, count, out);
     if (status < 0)

@@ -270,6 +270,21 @@ static void a_dropped_block_is_there_again_on_its_stream(void **state)
     hr_tensor_release(t);
 }
 
+static void elements_stand_where_their_type_may(void **state)
+{
+    static _Alignas(8) unsigned char memory[16];
+    const int64_t two[1] = {2};
+    hr_storage *st;
+    hr_tensor *t;
+    kit_ok(hr_storage_wrap(hr_stream_current(), memory + 1, 15, NULL, NULL, &st));
+    kit_fails(hr_tensor_over(st, 0, HR_F32, 1, two, &t), HR_ERR_INVALID, "alignment");
+    assert_null(t);
+    assert_int_equal(hr_storage_claims(st), 1);
+    kit_ok(hr_tensor_over(st, 3, HR_U8, 1, two, &t));
+    hr_tensor_release(t);
+    hr_storage_release(st);
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, kit_open, kit_close)
@@ -287,6 +302,7 @@ int main(void)
         T(foreign_memory_wants_no_deleter),
         T(the_bytes_wait_for_every_claims_position),
         T(the_bytes_wait_for_homes_position_too),
+        T(elements_stand_where_their_type_may),
         T(a_dropped_block_is_there_again_on_its_stream),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
