@@ -234,8 +234,8 @@ typedef struct hr_no_pipelining_opts {
     /* (opt) Divide the loss in place, where loss_mode says so. Without it the caller's `loss` has the
      * divisor inside. */
     hr_status (*divide)(void *ctx, int m, hr_tensor *loss, int64_t divisor);
-    /* (opt) On before all microbatches but the last, off before the last: gradients need no
-     * reduction in between. */
+    /* (opt) On before all microbatches but the last, off before the last, and where a step fails in
+     * between: gradients need no reduction there. */
     hr_status (*no_sync)(void *ctx, bool on);
     /* (opt) After the last backward: gradients are complete. `tokens` is their sum over the
      * microbatches in HR_LOSS_MEAN_TOKEN, else -1. */

@@ -7,6 +7,7 @@
 typedef struct step {
     const hr_no_pipelining_opts *o;
     int64_t tokens; /* of all microbatches so far */
+    bool no_sync;   /* is on */
 } step;
 
 /* One microbatch between its forward and its backward. */
@@ -133,9 +134,13 @@ static hr_status free_output(flight *fl)
     return HR_OK;
 }
 
-static hr_status no_sync(const step *s, bool on)
+static hr_status no_sync(step *s, bool on)
 {
-    return s->o->no_sync ? s->o->no_sync(s->o->ctx, on) : HR_OK;
+    s->no_sync = false; /* whatever comes of it, it is asked for once */
+    if (s->o->no_sync)
+        HR_TRY(s->o->no_sync(s->o->ctx, on));
+    s->no_sync = on;
+    return HR_OK;
 }
 
 /* ---- overlapped --------------------------------------------------------------------------- */
@@ -237,6 +242,8 @@ hr_status hr_forward_backward_no_pipelining(const hr_no_pipelining_opts *opts)
     hr_status st =
         opts->overlap && !opts->forward_only ? run_overlapped(&s) : run_serial(&s);
     hr_grad_mode_set(grad_mode);
+    if (st < 0 && s.no_sync) /* the next step finds it off; `st` is the cause */
+        (void)!no_sync(&s, false);
     HR_TRY(st);
     if (opts->final == NULL || opts->forward_only)
         return HR_OK;

@@ -106,6 +106,38 @@ static void dense_last_layer_keeps_its_norm_with_overlap_and_without(void **stat
         assert_true(dense[0].grad[(TOY_WEIGHTS - 1) * TOY_WIDTH + k] != 0);
 }
 
+/* ---- a step that fails ---------------------------------------------------------------------- */
+static hr_status no_plan(void *ctx, int m, bool overlap, hr_schedule_plan **plan)
+{
+    return hr_fail(HR_ERR_CALLBACK, "no_data", "no data");
+}
+
+static hr_status no_loss(void *ctx, int m, hr_tensor *output, hr_loss *out)
+{
+    return HR_OK;
+}
+
+static hr_status note_sync(void *ctx, bool on)
+{
+    strcat(ctx, on ? "+" : "-");
+    return HR_OK;
+}
+
+static hr_status failing_step(hr_group *world, void *calls)
+{
+    return hr_forward_backward_no_pipelining(&(hr_no_pipelining_opts){
+        HR_INIT(hr_no_pipelining_opts), .microbatches = 3, .ctx = calls,
+        .plan = no_plan, .loss = no_loss, .no_sync = note_sync});
+}
+
+static void a_failure_turns_reduction_on_again(void **state)
+{
+    char calls[8] = "";
+    assert_int_equal(hr_local_run(1, NULL, failing_step, calls), HR_ERR_CALLBACK);
+    assert_string_equal(hr_last_reason(), "no_data");
+    assert_string_equal(calls, "+-");
+}
+
 /* ---- against finite differences, on one rank ------------------------------------------------ */
 static double worst; /* of what rounding and curvature allow */
 
@@ -165,6 +197,7 @@ int main(void)
         cmocka_unit_test(ranks_exchange_tokens),
         cmocka_unit_test(nothing_stays_behind_after_a_step),
         cmocka_unit_test(dense_last_layer_keeps_its_norm_with_overlap_and_without),
+        cmocka_unit_test(a_failure_turns_reduction_on_again),
         cmocka_unit_test(gradients_agree_with_finite_differences),
     };
     return cmocka_run_group_tests(tests, run_all, NULL);
