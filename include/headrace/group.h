@@ -30,7 +30,7 @@ typedef struct hr_local_opts {
      * to its own share of them; -1: never. */
     int bind;
     double timeout_s; /* of each wait; 0: 300 */
-    /* Imitated link: 1e9 bits a second each way a rank; 0: as fast as memory. */
+    /* Imitated link: 1e9 bits a second each way a rank; 0: as fast as memory; else at least 1e-6. */
     double link_gbps;
     double link_us;        /* imitated latency of an operation, microseconds */
     hr_device_opts device; /* size 0: defaults; rank and cores are set by the job */

@@ -136,6 +136,8 @@ static void bad_options_are_refused(void **state)
     assert_int_equal(hr_local_run(2, &o, sum, NULL), HR_ERR_INVALID);
     o = (hr_local_opts){HR_INIT(hr_local_opts), .timeout_s = -1};
     assert_int_equal(hr_local_run(2, &o, sum, NULL), HR_ERR_INVALID);
+    o = (hr_local_opts){HR_INIT(hr_local_opts), .link_gbps = 1e-300};
+    assert_int_equal(hr_local_run(2, &o, sum, NULL), HR_ERR_INVALID);
     o = (hr_local_opts){HR_INIT(hr_local_opts), .link_gbps = -1};
     assert_int_equal(hr_local_run(2, &o, sum, NULL), HR_ERR_INVALID);
     o = (hr_local_opts){HR_INIT(hr_local_opts), .link_us = -1};
