@@ -4,8 +4,8 @@
 
 static hr_status job_ok(void *arg)
 {
-    hr__job *job = arg;
-    return hr__job_status(job);
+    hr__job *job = arg; /* as all waits: not before every device has the cause */
+    return hr__job_failed(job) ? hr__job_status(job) : HR_OK;
 }
 
 static void add_spans(const hr__transfer *t)
