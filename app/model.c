@@ -142,6 +142,18 @@ static hr_status place_mtp(hr_app_model *m, const model_index *top, float coef)
     return hr_tensor_zeros(HR_F32, 1, (int64_t[]){1}, &p->sum);
 }
 
+static hr_status check_size(const hr_app_params *p, int64_t most)
+{
+    int64_t sum = 0;
+    for (int i = 0; i < p->n; i++)
+        sum += hr_app_param_count(&p->list[i]);
+    return most == 0 || sum <= most
+               ? HR_OK
+               : hr_fail(HR_ERR_MISMATCH, "model_size",
+                         "a model of %lld parameters, but there are values for %lld",
+                         (long long)sum, (long long)most);
+}
+
 static hr_status build(hr_app_model *m, const hr_app_model_opts *o, layer_index *at)
 {
     int ranks = o->tokens ? hr_group_size(o->tokens) : 1;
@@ -160,6 +172,7 @@ static hr_status build(hr_app_model *m, const hr_app_model_opts *o, layer_index 
     declare(m, rank, m->shape.experts / ranks, at, &top);
     if (top.head < 0 || top.final_norm < 0 || top.mtp_final_norm < 0)
         return hr_fail(HR_ERR_NOMEM, NULL, "no memory for the list of parameters");
+    APP_TRY(check_size(&m->params, o->most));
     APP_TRY(hr_app_params_build(&m->params, o->seed, o->train));
     APP_TRY(hr_tensor_zeros(HR_F32, 1, (int64_t[]){1}, &m->aux_sum));
     m->embedding = leaf(m, top.embedding);

@@ -46,6 +46,7 @@ typedef struct hr_app_model_opts {
     int64_t
         tokens_per_microbatch; /* of a rank; this and the next: symmetric kind alone */
     double capacity_factor;
+    int64_t most; /* refuse a model of more parameters, ERR_MISMATCH; 0: any */
 } hr_app_model_opts;
 
 /* On the current device and stream; blocks until the values are there. */

@@ -103,12 +103,27 @@ static int draw(const float *logits, const sample_options *o, int64_t at)
     return i;
 }
 
+/* No model has more parameters than its file has numbers, whatever the file says of its shape. */
+static int64_t numbers_in(const safetensors *file)
+{
+    int64_t sum = 1; /* an empty file still limits */
+    for (int i = 0; i < hr_app_safetensors_count(file); i++) {
+        const st_tensor *t = hr_app_safetensors_at(file, i);
+        int64_t n = 1;
+        for (int d = 0; d < t->ndim; d++)
+            n *= t->shape[d];
+        sum += n;
+    }
+    return sum;
+}
+
 static hr_status sample_rank(hr_group *world, void *sampler_)
 {
     sampler *s = sampler_;
     hr_app_model *m;
     s->info.model.mtp = 0; /* for training alone */
-    hr_app_model_opts opts = {HR_INIT(hr_app_model_opts), .shape = &s->info.model};
+    hr_app_model_opts opts = {HR_INIT(hr_app_model_opts), .shape = &s->info.model,
+                              .most = numbers_in(s->file)};
     APP_TRY(hr_app_model_create(&opts, &m));
     bool was = hr_grad_mode_set(false);
     hr_status st = load(m, s->file);
