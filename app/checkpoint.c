@@ -273,6 +273,11 @@ hr_status hr_app_checkpoint_resume(const train_options *o, checkpoint_info *info
         st = hr_fail(HR_ERR_INVALID, "steps",
                      "--resume: '%s' has done %lld steps already; --steps is %lld",
                      o->out, (long long)info->step, (long long)o->steps);
+    if (st == HR_OK && info->seed != o->seed)
+        st = hr_fail(HR_ERR_MISMATCH, "seed",
+                     "--resume: '%s' has --seed %lld, but this run %lld: it would see "
+                     "other data",
+                     o->out, (long long)info->seed, (long long)o->seed);
     if (st < 0) {
         hr_app_safetensors_close(*file);
         *file = NULL;

@@ -31,6 +31,11 @@ class Resume(program_kit.Case):
                 self.assertEqual(resumed, whole)
                 self.assertEqual(self.steps(half), self.steps(out)[3:])
 
+    def test_with_another_seed_is_refused(self):
+        self.train(steps=2, seed=5)
+        self.check(program_kit.run(program_kit.tiny(out=self.out, steps=4, seed=6, resume=True)), 1,
+                   "--seed 5", "6")
+
     def test_lists_each_step_once(self):
         self.train(steps=6, checkpoint_every=3, keep=2)
         seen = self.steps(self.out)
