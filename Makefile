@@ -27,8 +27,8 @@ test:
 # HEADRACE_CONFORMANCE=dir runs the recordings of that folder.
 conformance:
 	@$(WITH_TESTS)
-	@$(BUILD) conform_megatron
-	@$(R)/tests/conform/conform_megatron
+	@$(BUILD) conform_megatron conform_schedules
+	@scripts/run_conformance.sh $(R)/tests/conform/conform_megatron $(R)/tests/conform/conform_schedules
 
 bench:
 	$(PLAIN)

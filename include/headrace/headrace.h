@@ -10,6 +10,7 @@
 #include "headrace/ops.h"
 #include "headrace/pipeline.h"
 #include "headrace/plan.h"
+#include "headrace/schedule.h"
 #include "headrace/tensor.h"
 #include "headrace/trace.h"
 #endif

@@ -1,0 +1,19 @@
+/* V-Min: a V of two chunks a rank with as few activations as keep the ranks busy. */
+#include "schedule/build/v_orders.h"
+
+static void defaults(hr_generate_opts *o)
+{
+    if (o->max_act == 0)
+        o->max_act = (o->ranks + 4) / 3 * 2;
+}
+
+const hr__builder hr__build_v_min = {
+    .name = "v-min",
+    .about = "zero bubble on a V in about a third of its activations",
+    .chunks = 2,
+    .placement = HR_PLACEMENT_V,
+    .defaults = defaults,
+    .takes = hr__v_takes,
+    .rule = "a limit of at least two activations a rank",
+    .orders = hr__v_orders,
+};
