@@ -9,6 +9,7 @@ enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_INTERRUPTED = 130 };
 /* `argv` without the program and the sub-command; they return the exit status. */
 int hr_app_cmd_train(int argc, char *const *argv);
 int hr_app_cmd_sample(int argc, char *const *argv);
+int hr_app_cmd_plan(int argc, char *const *argv);
 int hr_app_cmd_info(int argc, char *const *argv);
 
 /* The exit status after reading options (`usage`) or after work that ended with `st`; the last line on

@@ -14,6 +14,7 @@ typedef struct command {
 static const command commands[] = {
     {"train", hr_app_cmd_train, "train a mixture-of-experts GPT over several ranks"},
     {"sample", hr_app_cmd_sample, "generate text with the model of a checkpoint"},
+    {"plan", hr_app_cmd_plan, "compare, draw and check pipeline schedules"},
     {"info", hr_app_cmd_info, "what this build and this machine offer"},
 };
 enum { COMMANDS = sizeof commands / sizeof commands[0] };

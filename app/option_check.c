@@ -2,6 +2,8 @@
 #include "option_check.h"
 #include "app_try.h"
 
+#include <string.h>
+
 static bool is_given(option_set given, const char *name)
 {
     return given >> hr_app_option_find(&hr_app_train_table, name) & 1;
@@ -122,5 +124,61 @@ hr_status hr_app_check_train(train_options *o, option_set given)
     if (!o->data[0] || !o->out[0])
         return hr_fail(HR_ERR_INVALID, "option_value", "--%s is empty; it wants a path",
                        o->data[0] ? "out" : "data");
+    return HR_OK;
+}
+
+/* ---- plan ------------------------------------------------------------------------------------ */
+/* Pairs of stage and microbatch that are planned: of all schedules, some of which search, and of one. */
+enum { MOST_CELLS_ALL = 1 << 17, MOST_CELLS_ONE = 1 << 22, MOST_STAGES = 65535 };
+
+static hr_status check_cells(const plan_options *o)
+{
+    int64_t stages = (int64_t)o->pp * (o->vp > 2 ? o->vp : 2);
+    if (stages > MOST_STAGES)
+        return hr_fail(
+            HR_ERR_INVALID, "plan_size",
+            "--vp %d on --pp %d ranks is more than the %d stages that can be "
+            "planned; the nearest valid value is %d",
+            o->vp, o->pp, MOST_STAGES, MOST_STAGES / o->pp);
+    int64_t most = o->schedule[0] ? MOST_CELLS_ONE : MOST_CELLS_ALL;
+    if (stages * o->microbatches > most)
+        return hr_fail(HR_ERR_INVALID, "plan_size",
+                       "--microbatches %d on %lld stages is more than can be planned; "
+                       "the nearest valid value is %lld",
+                       o->microbatches, (long long)stages, (long long)(most / stages));
+    return HR_OK;
+}
+
+static hr_status check_plan_files(const plan_options *o)
+{
+    const char *dot = strrchr(o->out, '.');
+    if (o->schedule[0] && o->check[0])
+        return hr_fail(HR_ERR_INVALID, "plan_files",
+                       "--schedule %s and --check %s: only one of them can be given",
+                       o->schedule, o->check);
+    if ((o->out[0] || o->csv[0]) && !o->schedule[0])
+        return hr_fail(HR_ERR_INVALID, "plan_files",
+                       "--%s %s wants a schedule as well: --schedule NAME",
+                       o->out[0] ? "out" : "csv", o->out[0] ? o->out : o->csv);
+    if (o->out[0] && !(dot && (strcmp(dot, ".svg") == 0 || strcmp(dot, ".png") == 0)))
+        return hr_fail(HR_ERR_INVALID, "plan_files",
+                       "--out %s ends neither in .svg nor in .png; the nearest valid "
+                       "value is %s.svg",
+                       o->out, o->out);
+    return HR_OK;
+}
+
+hr_status hr_app_check_plan(plan_options *o, option_set given)
+{
+    APP_TRY(check_cells(o));
+    APP_TRY(check_plan_files(o));
+    if (!(given >> hr_app_option_find(&hr_app_plan_table, "stash-bytes") & 1))
+        o->stash_bytes = o->activation_bytes;
+    if (o->stash_bytes > o->activation_bytes)
+        return hr_fail(HR_ERR_INVALID, "stash_bytes",
+                       "--stash-bytes %lld is above --activation-bytes %lld; the "
+                       "nearest valid value is %lld",
+                       (long long)o->stash_bytes, (long long)o->activation_bytes,
+                       (long long)o->activation_bytes);
     return HR_OK;
 }

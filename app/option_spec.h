@@ -36,7 +36,8 @@ typedef struct option_table {
     int n; /* at most 64 */
 } option_table;
 
-extern const option_table hr_app_train_table, hr_app_sample_table, hr_app_info_table;
+extern const option_table hr_app_train_table, hr_app_sample_table, hr_app_plan_table,
+    hr_app_info_table;
 
 /* Which options were given: bit i for spec[i]. */
 typedef uint64_t option_set;

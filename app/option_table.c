@@ -1,5 +1,5 @@
 /* Every option of every sub-command, with its default, range and help: the one place to change a
- * default. Reading order: train, sample, info. */
+ * default. Reading order: train, sample, plan, info. */
 #include "option_spec.h"
 #include "options.h"
 
@@ -157,6 +157,47 @@ static const option_spec sample_spec[] = {
      .help = "options from a JSON object; the command line wins"},
 };
 
+#undef TRAIN
+#define TRAIN(field) AT(plan_options, field)
+#define MOST_BYTES   68719476736.0 /* of a stage: what the library takes */
+
+static const option_spec plan_spec[] = {
+    HEADING("Sizes"),
+    {INT("pp", pp, 1, 4096, "4"), .help = "pipeline ranks"},
+    {INT("vp", vp, 0, 64, "0"), .shown = "2, or as the schedule has it",
+     .help = "model chunks of a rank; 0: default"},
+    {INT("microbatches", microbatches, 1, 65536, "8"),
+     .help = "microbatches of a step"},
+    HEADING("Costs of a microbatch, on all that a rank holds of the model"),
+    {REAL("cost-f", cost_f, 0, 1e6, "1"), .help = "forward, in units of your choice"},
+    {REAL("cost-i", cost_i, 0, 1e6, "1"), .help = "backward for the input"},
+    {REAL("cost-w", cost_w, 0, 1e6, "1"), .help = "backward for the weights"},
+    {REAL("transfer", transfer, 0, 1e6, "0"),
+     .help = "from the end of an action to its result on another rank"},
+    {INT("pair-discount", pair_discount, 0, 100, "0"),
+     .help = "percent that an overlapped pair saves"},
+    HEADING("Memory of a rank"),
+    {INT64("activation-bytes", activation_bytes, 0, MOST_BYTES, "0"),
+     .help = "of a microbatch, held from forward to backward"},
+    {INT64("stash-bytes", stash_bytes, 0, MOST_BYTES, "0"),
+     .shown = "as --activation-bytes",
+     .help = "of these, held on until the weight gradients are done"},
+    {INT64("param-bytes", param_bytes, 0, 9007199254740992.0, "0"),
+     .help = "parameters, with gradients and optimiser state"},
+    {INT64("memory-limit", memory_limit, 0, 9007199254740992.0, "0"),
+     .help = "bytes of both together; 0: no limit"},
+    HEADING("One schedule"),
+    {TEXT("schedule", schedule, "NAME", ""), .help = "draw it; else a table of all"},
+    {TEXT("out", out, "FILE", ""), .help = "picture, .svg or .png; else text lanes"},
+    {TEXT("csv", csv, "FILE", ""), .help = "write it as PyTorch's pipelining reads it"},
+    {TEXT("check", check, "FILE", ""),
+     .help = "say whether this schedule is sound (that CSV, or our text)"},
+    {FLAG("optimise", optimise), .help = "search for a better one",
+     .missing = "the optimiser"},
+    {TEXT("profile", profile, "FILE", "off"), .help = "measured costs",
+     .missing = "profiles"},
+};
+
 static const option_spec info_spec[] = {
     {.name = "json",
      .kind = OPTION_FLAG,
@@ -174,5 +215,9 @@ const option_table hr_app_train_table = {
 const option_table hr_app_sample_table = {
     "sample", "Generate text with the model of a checkpoint.", sample_spec,
     COUNT(sample_spec)};
+const option_table hr_app_plan_table = {
+    "plan",
+    "Compare pipeline schedules, draw one, or check somebody else's; nothing is run.",
+    plan_spec, COUNT(plan_spec)};
 const option_table hr_app_info_table = {
     "info", "What this build and this machine offer.", info_spec, COUNT(info_spec)};

@@ -33,6 +33,14 @@ hr_status hr_app_options_sample(int argc, char *const *argv, sample_options *o)
     return read_all(&hr_app_sample_table, argc, argv, o, o->config, &given);
 }
 
+hr_status hr_app_options_plan(int argc, char *const *argv, plan_options *o)
+{
+    option_set given = 0;
+    *o = (plan_options){0};
+    hr_status st = read_all(&hr_app_plan_table, argc, argv, o, NULL, &given);
+    return st == HR_OK ? hr_app_check_plan(o, given) : st;
+}
+
 hr_status hr_app_options_info(int argc, char *const *argv, info_options *o)
 {
     option_set given = 0;

@@ -79,11 +79,26 @@ typedef struct info_options {
     int json;
 } info_options;
 
+/* Costs and bytes are of one microbatch on all that a rank holds of the model. */
+typedef struct plan_options {
+    int pp, vp, microbatches; /* vp 0: two where a schedule has a choice */
+    double cost_f, cost_i, cost_w, transfer; /* units */
+    int pair_discount;                       /* percent */
+    int64_t activation_bytes, stash_bytes;   /* held from F; of these, on from I to W */
+    int64_t param_bytes, memory_limit;       /* of a rank; limit 0: none */
+    char schedule[32];                       /* "": a table of all */
+    char out[OPTION_PATH], csv[OPTION_PATH], check[OPTION_PATH]; /* "": none */
+    /* Of builds to come: taken at the one value that this build has, never read. */
+    int optimise;
+    char profile[16];
+} plan_options;
+
 /* `argv` without the program and the sub-command. Fills *o with defaults, then the file that --config
  * names, then the command line; then checks everything together. PENDING: --help was printed to
  * standard output. */
 hr_status hr_app_options_train(int argc, char *const *argv, train_options *o);
 hr_status hr_app_options_sample(int argc, char *const *argv, sample_options *o);
+hr_status hr_app_options_plan(int argc, char *const *argv, plan_options *o);
 hr_status hr_app_options_info(int argc, char *const *argv, info_options *o);
 
 /* The defaults alone, checked. */

@@ -55,8 +55,8 @@ static void every_default_is_valid(void **state)
 {
     (void)state;
     const option_table *tables[] = {&hr_app_train_table, &hr_app_sample_table,
-                                    &hr_app_info_table};
-    for (int t = 0; t < 3; t++)
+                                    &hr_app_plan_table, &hr_app_info_table};
+    for (int t = 0; t < 4; t++)
         for (int i = 0; i < tables[t]->n; i++) {
             const option_spec *s = &tables[t]->spec[i];
             if (s->kind == OPTION_HEADING)

@@ -1,0 +1,168 @@
+"""headrace plan: the ranked table, and what is refused."""
+import re
+
+import program_kit
+from program_kit import command, run
+
+NAMES = {"forward-only", "gpipe", "1f1b", "interleaved", "looped-bfs", "combined", "zb-h1", "zb-h2",
+         "interleaved-zb", "grouped", "zbv", "v-half", "v-min", "1f1b-v", "dualpipe", "dualpipev",
+         "seq-1f1b"}
+ROW = re.compile(r"^ +(\d+)  (\S+) +(\d+) +([\d.]+) +([\d.]+)% +([\d.]+) +(-|[\d.]+ \w+) +"
+                 r"(-|[\d.]+ \w+) +([\d.]+)  yes$", re.M)
+
+
+def plan(**options):
+    return command("plan", **options)
+
+
+class Plan(program_kit.Case):
+    def table(self, **options):
+        """Rows of the ranked ones by name, and the text of the others by name."""
+        out = self.done(plan(**options)).out
+        rows = {row[1]: row for row in ROW.findall(out)}
+        others = dict(re.findall(r"^ {6}(\S+) +(\S.*)$", out.partition("not ranked")[2]
+                                 .partition("\n\n")[0], re.M))
+        return rows, others
+
+    def test_every_schedule_stands_in_the_table_once(self):
+        rows, others = self.table(pp=4, microbatches=8)
+        self.assertEqual(set(rows) | set(others), NAMES)
+        self.assertEqual(set(others), {"forward-only"})
+
+    def test_the_table_is_ranked_by_makespan(self):
+        rows, _ = self.table(pp=8, microbatches=32, cost_w=0.5, transfer=0.25)
+        self.assertEqual([int(row[0]) for row in rows.values()], list(range(1, 17)))
+        spans = [float(row[3]) for row in rows.values()]
+        self.assertEqual(spans, sorted(spans))
+
+    def test_figures_of_1f1b_are_those_of_its_formula(self):
+        rows, _ = self.table(pp=4, microbatches=8, cost_f=2, cost_i=3, cost_w=1,
+                             activation_bytes=1 << 20, param_bytes=1 << 30)
+        row = rows["1f1b"]
+        self.assertEqual(float(row[3]), (8 + 3) * 6)
+        self.assertAlmostEqual(float(row[4]), 100 * 3 / 11, places=1)
+        self.assertEqual(float(row[5]), 4)
+        self.assertEqual(row[6:8], ("4.00 MiB", "1.00 GiB"))
+        self.assertEqual(rows["dualpipe"][7], "2.00 GiB")
+
+    def test_chunks_share_the_costs_of_their_rank(self):
+        rows, _ = self.table(pp=4, microbatches=8, vp=4)
+        self.assertEqual((rows["interleaved"][2], rows["zbv"][2], rows["gpipe"][2]), ("4", "2", "1"))
+        self.assertEqual(float(rows["interleaved"][3]), 8 * 3 + 3 * 3 / 4)
+
+    def test_the_span_of_zb_h2_is_shorter_than_its_makespan(self):
+        row = self.table(pp=8, microbatches=32)[0]["zb-h2"]
+        self.assertLess(float(row[8]), float(row[3]))
+
+    def test_what_cannot_be_made_is_listed_with_the_reason(self):
+        _, others = self.table(pp=3, microbatches=7)
+        self.assertIn("an even number of ranks", others["dualpipe"])
+
+    def test_a_limit_leaves_those_that_fit_and_says_what_the_others_take(self):
+        rows, others = self.table(pp=4, microbatches=8, activation_bytes=1000, param_bytes=100,
+                                  memory_limit=4100)
+        self.assertIn("1f1b", rows)
+        self.assertIn("8000", others["gpipe"])
+        self.assertIn("4000", others["gpipe"])
+        _, others = self.table(pp=4, microbatches=8, activation_bytes=1, param_bytes=100,
+                               memory_limit=99)
+        self.assertIn("parameters alone take 100 bytes", others["1f1b"])
+
+    def test_sizes_out_of_range_name_the_nearest(self):
+        for option, value, nearest in (("pp", 0, 1), ("pp", 5000, 4096), ("microbatches", 0, 1),
+                                       ("microbatches", 10**9, 65536), ("vp", -1, 0),
+                                       ("cost_f", -1, 0), ("pair_discount", 101, 100),
+                                       ("activation_bytes", -1, 0)):
+            with self.subTest(option=option, value=value):
+                self.check(run(plan(**{option: value})), 2, value, f"is {nearest}")
+        self.check(run(plan(pp=4096, microbatches=65536)), 2, "65536", "is 16")
+        self.check(run(plan(pp=4096, vp=64)), 2, "--vp 64", "--pp 4096", "is 15")
+        self.check(run(plan(activation_bytes=3, stash_bytes=4)), 2, "--stash-bytes 4", "is 3")
+
+    def test_what_this_build_does_not_have_says_so(self):
+        self.check(run(plan(optimise=True)), 2, "--optimise", "does not have the optimiser")
+        self.check(run(plan(profile="x")), 2, "--profile", "does not have profiles")
+
+    # ---- one schedule
+    def test_a_schedule_without_out_is_drawn_in_lanes(self):
+        out = self.done(plan(schedule="1f1b", pp=2, microbatches=2)).out
+        self.assertIn("   0 |F0F1....B0--..B1--|\n   1 |..F0B0--F1B1--....|\n", out)
+        self.assertIn("makespan 9,", self.done(plan(schedule="1f1b", pp=2, microbatches=2)).out)
+
+    def test_lanes_of_a_schedule_with_transfers_wait_for_them(self):
+        out = self.done(plan(schedule="gpipe", pp=2, microbatches=1, transfer=1)).out
+        self.assertIn("   0 |F0..........B0--|\n   1 |....F0B0--......|\n", out)
+
+    def test_lanes_end_with_the_makespan_for_every_schedule(self):
+        for name in NAMES:
+            with self.subTest(name=name):
+                out = self.done(plan(schedule=name, pp=4, microbatches=8, pair_discount=50)).out
+                makespan = float(re.search(r"makespan ([\d.]+)", out)[1])
+                lanes = re.findall(r"^ +\d+ \|(.*)\|$", out, re.M)
+                lanes = ["".join(lanes[rank::4]) for rank in range(4)]
+                step = 3 if name == "seq-1f1b" else 2
+                each = 1 if name in ("gpipe", "1f1b", "zb-h1", "zb-h2", "dualpipe") else 0.5
+                self.assertEqual({len(lane) for lane in lanes}, {round(makespan / each * step)})
+                self.assertTrue(any(lane[-1] != "." for lane in lanes))
+
+    def test_a_long_schedule_goes_on_below(self):
+        out = self.done(plan(schedule="1f1b", pp=2, microbatches=100)).out
+        self.assertGreater(len(re.findall(r"^ +0 \|", out, re.M)), 1)
+        self.assertIn("F99", out)
+        out = self.done(plan(schedule="1f1b", pp=2, microbatches=5000)).out
+        self.assertNotRegex(out, r"\|.*\d.*\|")
+
+    def test_the_csv_of_every_schedule_is_found_sound(self):
+        for name in NAMES - {"dualpipe"}:
+            with self.subTest(name=name):
+                path = self.folder / f"{name}.csv"
+                self.done(plan(schedule=name, pp=4, microbatches=8, csv=path))
+                self.assertIn("is sound: 4 ranks", self.done(plan(check=path)).out)
+
+    def test_what_csv_cannot_hold_is_not_written(self):
+        path = self.folder / "dualpipe.csv"
+        self.check(run(plan(schedule="dualpipe", csv=path)), 1, "bidirectional")
+        self.assertFalse(path.exists())
+
+    def test_a_schedule_that_cannot_be_made_names_the_nearest(self):
+        self.check(run(plan(schedule="zb-vee")), 2, "zb-vee", "nearest")
+        self.check(run(plan(schedule="zbv", vp=3)), 2, "3 chunks", "2 chunks")
+        self.check(run(plan(schedule="dualpipe", pp=3)), 2, "3 ranks", "even")
+        self.check(run(plan(schedule="gpipe", activation_bytes=10, memory_limit=50)), 2, "80", "50")
+
+    def test_a_schedule_is_drawn_as_svg_and_png(self):
+        for name, start in (("x.svg", b"<?xml"), ("x.png", b"\x89PNG")):
+            self.done(plan(schedule="zbv", pp=8, microbatches=32, out=self.folder / name))
+            self.assertTrue((self.folder / name).read_bytes().startswith(start))
+        self.check(run(plan(schedule="zbv", out=self.folder / "no" / "folder" / "x.svg")), 1, "x.svg")
+        self.only_whole_files(self.folder)
+
+    # ---- somebody else's
+    def test_a_schedule_that_is_not_sound_fails_with_the_sentence(self):
+        path = self.write("late.csv", "0F0,0B0\n1B0,1F0\n")
+        self.check(run(plan(check=path)), 1, "rank 1", "1B0")
+        path = self.write("lost.csv", "0F0,0F1,0B0,0B1\n1F0,1B0,1B1\n")
+        self.check(run(plan(check=path)), 1, "1F1")
+
+    def test_what_cannot_be_read_fails_with_line_and_field(self):
+        self.check(run(plan(check=self.write("x.csv", "0F0,0B0\n1X0\n"))), 1, "line 2", "1X0")
+        self.check(run(plan(check=self.write("x.csv", ""))), 1)
+        self.check(run(plan(check=self.write("x.txt", "ranks\n"))), 1, "line 1")
+        self.check(run(plan(check=self.folder / "none.csv")), 1, "none.csv")
+        self.check(run(plan(check=self.folder)), 1, self.folder)
+
+    def test_our_text_form_is_checked_with_its_own_costs(self):
+        path = self.write("x.txt", "headrace schedule 1\nranks 1\nstages 1\nmicrobatches 1\n"
+                          "placement loop\ncomm 0\npair-discount 0\ncost all 5 1 1\n"
+                          "bytes all 0 0 0\nrank 0 0F0 0B0\n")
+        self.assertIn("makespan 7,", self.done(plan(check=path)).out)
+
+    def test_options_that_do_not_go_together_are_refused(self):
+        self.check(run(plan(schedule="zbv", check="x.csv")), 2, "--schedule", "--check")
+        self.check(run(plan(csv="x.csv")), 2, "--csv", "--schedule NAME")
+        self.check(run(plan(out="x.svg")), 2, "--out", "--schedule NAME")
+        self.check(run(plan(schedule="zbv", out="x.gif")), 2, "x.gif", ".png")
+
+
+if __name__ == "__main__":
+    program_kit.main()
