@@ -15,6 +15,7 @@ import nodes
 import operators
 import overlap
 import programs
+import schedules
 import tokens
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -58,6 +59,7 @@ def main():
         for name, run in (("node", lambda: nodes.measure(built, HERE, say)),
                           ("stream", lambda: launches.measure(built, folder, say)),
                           ("memory", lambda: memory.measure(built, say)),
+                          ("schedule", lambda: schedules.measure(built, say)),
                           ("ops", lambda: operators.measure(built, say)),
                           ("overlap", lambda: overlap.measure(program, folder, say)),
                           ("train", lambda: tokens.measure(program, folder, HERE, say))):

@@ -7,7 +7,7 @@ seconds=${FUZZ_SECONDS:-30}
 command -v clang >/dev/null || { echo "fuzz.sh: clang is missing: scripts/install_deps.sh test" >&2; exit 1; }
 
 CC=clang cmake --preset fuzz
-cmake --build build/fuzz -j"${JOBS:-2}" --target fuzz_config_json fuzz_safetensors
+cmake --build build/fuzz -j"${JOBS:-2}" --target fuzzers
 for program in build/fuzz/fuzz_*; do
     parser=${program##*/fuzz_}
     mkdir -p "build/fuzz/corpus/$parser"
