@@ -8,7 +8,6 @@
 #include "plan_row.h"
 #include "whole_text.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -75,10 +74,9 @@ static hr_status show(const plan_options *o, const plan_row *r)
 {
     char figures[256];
     slot_times t;
-    int64_t comm = (int64_t)llround(o->transfer * (double)HR_TICKS);
     hr_status st;
     say_figures(o, r, figures, sizeof figures);
-    APP_TRY(hr_app_slot_times_make(r->s, comm, o->pair_discount, &t));
+    APP_TRY(hr_app_slot_times_make(r->s, &t));
     printf("%s: %s\n", r->name, figures);
     if (o->out[0]) {
         picture_schedule p = {r->s,    &t,     r->figures, r->chunks * r->pieces,

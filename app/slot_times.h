@@ -1,4 +1,4 @@
-/* When each slot of a schedule runs, for its pictures: the rule of hr_schedule_simulate(), slot by slot. */
+/* When each slot of a schedule runs, for its pictures: hr_schedule_simulate(), slot by slot. */
 #ifndef HR_APP_SLOT_TIMES_H
 #define HR_APP_SLOT_TIMES_H
 #include "headrace/schedule.h"
@@ -18,10 +18,8 @@ typedef struct slot_times {
     int64_t shortest; /* slot that takes time; 0: there is none */
 } slot_times;
 
-/* `s` is sound and without communication; `comm` and `pair_discount` as it was told.
- * Errors: ERR_NOMEM, ERR_INVALID for a schedule that cannot run. */
-hr_status hr_app_slot_times_make(const hr_schedule *s, int64_t comm, int pair_discount,
-                                 slot_times *out);
+/* Errors: those of hr_schedule_simulate(). */
+hr_status hr_app_slot_times_make(const hr_schedule *s, slot_times *out);
 void hr_app_slot_times_fini(slot_times *t);
 
 /* Which of its rank's chunks an action is of, from 0, and how many there are; in a bidirectional schedule

@@ -31,7 +31,7 @@ static void make(const char *name, int ranks, int microbatches, int64_t comm,
     assert_int_equal(hr_schedule_set_cost(s, 0, &cost), HR_OK);
     assert_int_equal(hr_schedule_set_comm(s, comm, discount), HR_OK);
     assert_int_equal(hr_schedule_simulate(s, NULL, &f), HR_OK);
-    assert_int_equal(hr_app_slot_times_make(s, comm, discount, &t), HR_OK);
+    assert_int_equal(hr_app_slot_times_make(s, &t), HR_OK);
 }
 
 static void drop(void)
@@ -127,7 +127,7 @@ static void many_ranks_and_no_time_at_all_are_drawn(void **state)
     make("1f1b", 2, 2, 0, 0);
     hr_app_slot_times_fini(&t);
     assert_int_equal(hr_schedule_set_cost(s, -1, &(hr_stage_cost){.f = 0}), HR_OK);
-    assert_int_equal(hr_app_slot_times_make(s, 0, 0, &t), HR_OK);
+    assert_int_equal(hr_app_slot_times_make(s, &t), HR_OK);
     assert_int_equal(t.shortest, 0);
     draw(hr_scratch_path("none.svg"));
     assert_int_equal(hr_app_plan_lanes(&t, 80, stdout), HR_OK);
@@ -143,7 +143,7 @@ static void a_schedule_that_waits_for_ever_is_not_drawn(void **state)
     assert_int_equal(hr_schedule_create(&shape, &s), HR_OK);
     assert_int_equal(hr_schedule_append(s, 0, &backward, 1), HR_OK);
     assert_int_equal(hr_schedule_append(s, 0, &forward, 1), HR_OK);
-    assert_int_equal(hr_app_slot_times_make(s, 0, 0, &t), HR_ERR_INVALID);
+    assert_int_equal(hr_app_slot_times_make(s, &t), HR_ERR_INVALID);
     hr_schedule_destroy(s);
 }
 
