@@ -116,6 +116,12 @@ HR_API void hr_schedule_get_cost(const hr_schedule *s, int stage, hr_stage_cost 
  * `pair_discount` percent less than its actions one after the other. */
 HR_API HR_RESULT hr_status hr_schedule_set_comm(hr_schedule *s, int64_t comm,
                                                 int pair_discount);
+/* `latency` ticks more until it is there, in which the link between the two ranks is free again;
+ * 0 unless set. */
+HR_API HR_RESULT hr_status hr_schedule_set_latency(hr_schedule *s, int64_t latency);
+/* What was set; any of the three may be NULL. */
+HR_API void hr_schedule_get_comm(const hr_schedule *s, int64_t *comm, int64_t *latency,
+                                 int *pair_discount);
 
 /* Our text form: sizes, placement, costs and the order of each rank. Text that was written by
  * hr_schedule_print() is read and written again without change.
@@ -181,12 +187,25 @@ typedef struct hr_rank_figures {
                             unless asked for */
 } hr_rank_figures;
 
+/* A slot that could not be longer, or its transfer slower, without a longer makespan. */
+typedef struct hr_path_step {
+    int rank;
+    size_t position; /* of its first action in the order of `rank` */
+    int64_t
+        transfer; /* ticks from the end of the step before until its result was there */
+    int64_t start, end; /* `transfer` after the end of the step before */
+} hr_path_step;
+
 typedef struct hr_figures {
     int64_t makespan; /* ticks until the last slot of any rank ends */
     int64_t
         span; /* largest last - first: counts where ranks do not wait at the step's end */
     int ranks;
     hr_rank_figures *rank;
+    /* The critical path, from the start to the end of the makespan; NULL unless asked for. */
+    hr_path_step *path;
+    size_t path_steps;
+    int64_t path_compute, path_transfer; /* ticks; together they are the makespan */
 } hr_figures;
 
 typedef struct hr_simulate_opts {
@@ -194,11 +213,15 @@ typedef struct hr_simulate_opts {
     bool split_pairs; /* run the actions of a pair one after the other, as slots */
     bool blocking;    /* lowered schedules: a transfer holds both ranks until it ends */
     bool times;       /* say when each action runs */
+    bool queue;       /* transfers from one rank to another go one after the other */
+    bool path;        /* find the critical path */
 } hr_simulate_opts;
 
 /* Run it on paper. A rank takes its slots in order; a slot starts when the one before has ended
  * and its inputs are there, lasts the sum of its costs, and its results are there at its
- * end, on other ranks `comm` later. Transfers take no time from a rank, unless `blocking`.
+ * end, on other ranks `comm` and the latency later. Transfers take no time from a rank, unless
+ * `blocking`, and none from each other, unless `queue`: then one starts when the one before on
+ * its link, in the order of the sender, has taken its `comm`.
  *
  * Owner:  *out by hr_figures_destroy().
  * Errors: ERR_INVALID as of hr_schedule_check() if it cannot run, or if its times do not fit
@@ -260,6 +283,18 @@ typedef struct hr_rank_microbatches {
 HR_API void hr_get_pp_rank_microbatches(const hr_generate_opts *opts, int rank,
                                         bool interleaved, bool forward_only,
                                         hr_rank_microbatches *out);
+
+/* Merge neighbouring slots of a rank, a forward and a backward (B or I) of different microbatches,
+ * into overlapped pairs, as many as one pass finds: both halves of a pair wait for the inputs of
+ * both, so not all neighbours can. The forward is written first. The two run at once, so a rank
+ * whose backward came first may hold an activation more than before. A schedule that has pairs
+ * is copied as it is. The same schedule always gives the same result; it passes the check.
+ *
+ * Owner:  *out is the caller's; *pairs says how many pairs it has.
+ * Errors: ERR_INVALID as of hr_schedule_check(), and "lowered" for a schedule that has
+ *         communication already; ERR_NOMEM. */
+HR_API HR_RESULT hr_status hr_schedule_merge_pairs(const hr_schedule *s,
+                                                   hr_schedule **out, int *pairs);
 
 typedef struct hr_lower_opts {
     size_t size;

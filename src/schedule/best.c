@@ -13,6 +13,7 @@ hr_status hr__like(const hr_schedule *s, hr_schedule **out)
     for (int i = 0; i < s->stages; i++)
         (*out)->cost[i] = s->cost[i];
     (*out)->comm = s->comm;
+    (*out)->latency = s->latency;
     (*out)->pair_discount = s->pair_discount;
     return HR_OK;
 }

@@ -43,7 +43,7 @@ static int64_t backward(const bound *b, int stage)
 
 static int64_t hop(const bound *b, const int *owner, int stage)
 {
-    return owner[stage] == owner[stage + 1] ? 0 : b->s->comm;
+    return owner[stage] == owner[stage + 1] ? 0 : hr__hop(b->s);
 }
 
 static void lower_to(int64_t *least, int64_t value)

@@ -85,7 +85,7 @@ static entry pop(clock_run *c)
 static void tell(clock_run *c, int64_t *at, int from, int to, int64_t made)
 {
     int rank = c->stage[to].rank;
-    *at = made + (c->stage[from].rank == rank ? 0 : c->s->comm);
+    *at = made + (c->stage[from].rank == rank ? 0 : hr__hop(c->s));
     rank_state *q = &c->rank[rank];
     int64_t time = *at > q->free ? *at : q->free;
     if (q->wake < 0 || q->wake > time)

@@ -4,6 +4,7 @@
 #include "schedule/replay.h"
 
 #include "base/try.h" /* HR_TRY */
+#include "schedule/links.h"
 
 #include <stdlib.h>
 
@@ -21,7 +22,7 @@ static hr_status fill_durations(hr__replay *r)
         if (r->lasts[i][HR_ACTION_B] + c->f > longest)
             longest = r->lasts[i][HR_ACTION_B] + c->f;
     }
-    longest += r->comm;
+    longest += r->hop;
     if (hr_schedule_actions(s) > (size_t)(INT64_MAX / 100 / longest))
         return hr_fail(HR_ERR_INVALID, "cost_range",
                        "%zu actions of up to %lld units: the times would not fit",
@@ -40,7 +41,7 @@ hr_status hr__replay_init(hr__replay *r, const hr_schedule *s, bool split_pairs,
     *r = (hr__replay){.s = s,
                       .split_pairs = split_pairs,
                       .rendezvous = rendezvous && s->lowered,
-                      .comm = s->comm};
+                      .hop = hr__hop(s)};
     size_t ranks = (size_t)s->ranks;
     r->f_end = cells(s);
     r->b_end = cells(s);
@@ -72,6 +73,19 @@ void hr__replay_fini(hr__replay *r)
     free(r->lasts);
     free(r->rank);
     free(r->stack);
+    hr__links_destroy(r->links);
+}
+
+hr_status hr__replay_queue(hr__replay *r)
+{
+    if (r->rendezvous)
+        return HR_OK;
+    r->f_in = cells(r->s);
+    r->b_in = cells(r->s);
+    if (r->f_in == NULL || r->b_in == NULL)
+        return hr_fail(HR_ERR_NOMEM, NULL, "no memory for the transfers of %zu actions",
+                       hr_schedule_actions(r->s));
+    return hr__links_create(r->s, &r->links);
 }
 
 static void push(hr__replay *r, int rank)
@@ -91,8 +105,14 @@ static void made(hr__replay *r, int rank, const hr_action *a, bool backward)
     if (r->rendezvous || user < 0 || user == s->stages)
         return;
     int q = hr__owner(s, user, a->microbatch);
-    if (q >= 0 && q != rank &&
-        r->rank[q].wants == hr__key(hr__cell(s, a->stage, a->microbatch), backward))
+    if (q < 0 || q == rank)
+        return;
+    if (r->links != NULL) {
+        int64_t leaves = hr__links_take(r->links, a, r->rank[rank].clock);
+        (backward ? r->b_in : r->f_in)[hr__cell(s, user, a->microbatch)] =
+            leaves + r->hop + 1;
+    }
+    if (r->rank[q].wants == hr__key(hr__cell(s, a->stage, a->microbatch), backward))
         push(r, q);
 }
 
@@ -200,11 +220,11 @@ static bool run_transfer(hr__replay *r, int rank, const hr_action *a)
     size_t cell = hr__cell(s, from->stage, from->microbatch);
     if ((backward ? r->b_end : r->f_end)[cell] == 0)
         return false; /* it would be sent before it is made */
-    int64_t end = (me->clock > you->clock ? me->clock : you->clock) + r->comm;
+    int64_t end = (me->clock > you->clock ? me->clock : you->clock) + r->hop;
     (backward ? r->b_in : r->f_in)[hr__cell(s, to->stage, to->microbatch)] = end + 1;
     me->clock = you->clock = end;
-    note_time(me, end - r->comm, 1);
-    note_time(you, end - r->comm, 1);
+    note_time(me, end - r->hop, 1);
+    note_time(you, end - r->hop, 1);
     you->at++;
     push(r, q);
     return true;

@@ -22,11 +22,13 @@ typedef struct hr__replay {
     bool split_pairs;
     bool
         rendezvous; /* sends and receives of the schedule are run, each waits for the other */
-    int64_t comm; /* ticks a transfer takes */
+    int64_t hop;             /* ticks from an output to another rank */
+    struct hr__links *links; /* NULL: transfers do not wait for each other */
     /* Times plus one, 0 not yet: what a schedule does not hold costs no memory. See hr__at(). */
     int64_t *f_end, *b_end; /* [cells] when F, and B or I, ended */
-    int64_t *f_in, *b_in;   /* [cells] when it was received; only if `rendezvous` */
-    int64_t (*lasts)[4];    /* [stages] duration of F, B, I, W */
+    int64_t *f_in,
+        *b_in; /* [cells] when it was received; only if `rendezvous` or `links` */
+    int64_t (*lasts)[4]; /* [stages] duration of F, B, I, W */
     hr__rank_state *rank;
     int *stack; /* ranks that may go on */
     int stacked;
@@ -36,6 +38,10 @@ typedef struct hr__replay {
 hr_status hr__replay_init(hr__replay *r, const hr_schedule *s, bool split_pairs,
                           bool rendezvous);
 void hr__replay_fini(hr__replay *r);
+
+/* Before the run: let the transfers from one rank to another go one after the other. No effect on
+ * a rendezvous, which holds both ranks anyway. A failure leaves the replay to be finished. */
+hr_status hr__replay_queue(hr__replay *r);
 
 /* Runs it as far as it goes; false if a rank is stuck. */
 bool hr__replay_run(hr__replay *r);
@@ -85,10 +91,10 @@ static inline int hr__inputs(const hr__replay *r, int rank, const hr_action *a,
     size_t source = backward ? cell + m : cell - m;
     int64_t at = hr__at(backward ? r->b_end[source] : r->f_end[source]);
     bool own = hr__owner(s, from, a->microbatch) == rank;
-    if (!own && r->rendezvous)
+    if (!own && r->f_in != NULL)
         at = hr__at(backward ? r->b_in[cell] : r->f_in[cell]);
     else if (!own && at >= 0)
-        at += r->comm;
+        at += r->hop;
     in[n++] = (hr__input){backward, own, from, at};
     return n;
 }

@@ -310,3 +310,24 @@ hr_status hr_schedule_set_comm(hr_schedule *s, int64_t comm, int pair_discount)
     s->pair_discount = pair_discount;
     return HR_OK;
 }
+
+hr_status hr_schedule_set_latency(hr_schedule *s, int64_t latency)
+{
+    if (!cost_ok(latency))
+        return hr_fail(HR_ERR_INVALID, "cost_range",
+                       "a latency of %lld ticks is below 0 or above a million units",
+                       (long long)latency);
+    s->latency = latency;
+    return HR_OK;
+}
+
+void hr_schedule_get_comm(const hr_schedule *s, int64_t *comm, int64_t *latency,
+                          int *pair_discount)
+{
+    if (comm != NULL)
+        *comm = s->comm;
+    if (latency != NULL)
+        *latency = s->latency;
+    if (pair_discount != NULL)
+        *pair_discount = s->pair_discount;
+}

@@ -30,7 +30,8 @@ struct hr_schedule {
     int half;
     hr__order *order;    /* [ranks] */
     hr_stage_cost *cost; /* [stages] */
-    int64_t comm;        /* ticks */
+    int64_t comm;        /* ticks that a transfer holds its link */
+    int64_t latency;     /* ticks more until it is there */
     int pair_discount;   /* percent */
 };
 
@@ -47,6 +48,12 @@ static inline size_t hr__cell(const hr_schedule *s, int stage, int microbatch)
 static inline int hr__owner(const hr_schedule *s, int stage, int microbatch)
 {
     return microbatch < s->half ? s->owner[stage] : s->owner_late[stage];
+}
+
+/* From the end of an action to its result on another rank. */
+static inline int64_t hr__hop(const hr_schedule *s)
+{
+    return s->comm + s->latency;
 }
 
 static inline bool hr__has_microbatch(int kind)

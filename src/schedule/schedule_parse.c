@@ -7,6 +7,7 @@
  *     placement loop            (v, bidirectional, or map and a rank a stage, - for none)
  *     forward-only              (if so)
  *     comm 0.1
+ *     latency 0.02              (if any)
  *     pair-discount 10          (percent)
  *     cost all 1 1.2 0.8        (F, I, W; a stage's number in place of `all`)
  *     bytes all 3 2 1           (activation, of it the stash, boundary)
@@ -236,6 +237,10 @@ static hr_status read_line(reader *r)
     }
     if (word_is(r, "comm")) {
         HR_TRY(ticks(r, &r->s->comm));
+        return line_ends(r);
+    }
+    if (word_is(r, "latency")) {
+        HR_TRY(ticks(r, &r->s->latency));
         return line_ends(r);
     }
     if (word_is(r, "pair-discount")) {

@@ -78,6 +78,10 @@ static void print_costs(FILE *f, const hr_schedule *s)
     bool any = false;
     fputs("comm ", f);
     hr__ticks_print(f, s->comm);
+    if (s->latency > 0) {
+        fputs("\nlatency ", f);
+        hr__ticks_print(f, s->latency);
+    }
     fprintf(f, "\npair-discount %d\n", s->pair_discount);
     print_stages(f, s, same_cost, print_cost);
     print_stages(f, s, same_bytes, print_bytes);

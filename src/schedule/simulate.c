@@ -1,6 +1,7 @@
 /* The figures of a schedule: times from a replay, peaks from the orders. */
 #include "base/try.h" /* HR_TRY */
 #include "schedule/check.h"
+#include "schedule/critical.h"
 #include "schedule/peaks.h"
 #include "schedule/replay.h"
 
@@ -41,13 +42,27 @@ static hr_status keep_times(hr__replay *r, hr_figures *f)
     return HR_OK;
 }
 
-static hr_status run(hr__replay *r, bool times, hr_figures *f)
+static void drop_times(hr_figures *f)
 {
-    if (times)
+    for (int k = 0; k < f->ranks; k++) {
+        free(f->rank[k].time);
+        f->rank[k].time = NULL;
+    }
+}
+
+static hr_status run(hr__replay *r, const hr_simulate_opts *o, hr_figures *f)
+{
+    if (o->queue)
+        HR_TRY(hr__replay_queue(r));
+    if (o->times || o->path)
         HR_TRY(keep_times(r, f));
     if (!hr__replay_run(r))
         return hr__stall_fail(r);
     fill(r, f);
+    if (o->path)
+        HR_TRY(hr__critical(r, f));
+    if (!o->times)
+        drop_times(f);
     return HR_OK;
 }
 
@@ -56,13 +71,13 @@ hr_status hr_schedule_simulate(const hr_schedule *s, const hr_simulate_opts *opt
 {
     *out = NULL;
     HR_CHECK_OPTS(opts, hr_simulate_opts);
-    bool blocking = opts && opts->blocking;
-    if (blocking && !s->lowered)
+    hr_simulate_opts o = opts ? *opts : (hr_simulate_opts){HR_INIT(hr_simulate_opts)};
+    if (o.blocking && !s->lowered)
         return hr_fail(HR_ERR_INVALID, "not_lowered",
                        "blocking transfers: the schedule has no sends and receives");
     HR_TRY(hr__check_placed(s));
     hr__replay r;
-    HR_TRY(hr__replay_init(&r, s, opts && opts->split_pairs, blocking));
+    HR_TRY(hr__replay_init(&r, s, o.split_pairs, o.blocking));
     hr_figures *f = calloc(1, sizeof *f);
     hr_rank_figures *rank = calloc((size_t)s->ranks, sizeof *rank);
     hr_status st = HR_OK;
@@ -73,7 +88,7 @@ hr_status hr_schedule_simulate(const hr_schedule *s, const hr_simulate_opts *opt
                      s->ranks);
     } else {
         *f = (hr_figures){.ranks = s->ranks, .rank = rank};
-        st = run(&r, opts && opts->times, f);
+        st = run(&r, &o, f);
         if (st < 0)
             hr_figures_destroy(f);
         else
@@ -87,8 +102,8 @@ void hr_figures_destroy(hr_figures *f)
 {
     if (f == NULL)
         return;
-    for (int k = 0; k < f->ranks; k++)
-        free(f->rank[k].time);
+    drop_times(f);
+    free(f->path);
     free(f->rank);
     free(f);
 }

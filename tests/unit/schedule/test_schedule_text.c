@@ -18,6 +18,7 @@ static const char full[] = "headrace schedule 1\n"
                            "microbatches 2\n"
                            "placement map 0 1 1 0\n"
                            "comm 0.1\n"
+                           "latency 0.05\n"
                            "pair-discount 12\n"
                            "cost 0 1 1.2 0.8\n"
                            "cost 1 1 1.2 0.8\n"
@@ -81,7 +82,7 @@ static void a_wrong_field_is_named_with_its_line(void **state)
 {
     assert_int_equal(read_changed("3B0", "3X0"), HR_ERR_PARSE);
     assert_string_equal(hr_last_error(),
-                        "line 14, field 6 '(3F1;3X0)': no such action");
+                        "line 15, field 6 '(3F1;3X0)': no such action");
     assert_int_equal(read_changed("3B0", "4B0"), HR_ERR_PARSE);
     assert_int_equal(read_changed("3B0", "3B2"), HR_ERR_PARSE);
     assert_int_equal(read_changed("3B0)", "3B0)x"), HR_ERR_PARSE);

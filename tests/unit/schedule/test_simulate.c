@@ -227,6 +227,152 @@ static void no_schedule_is_below_its_bound(void **state)
     assert_true(met > 100); /* 1F1B and GPipe, whose dearest rank never waits */
 }
 
+/* ---- transfers ------------------------------------------------------------------------------- */
+static void latency_comes_on_top_of_the_transfer(void **state)
+{
+    hr_schedule *s =
+        schedule_of("latency 0.3\ncomm 0.1\ncost all 1 1.2 0.8\n", one_f_one_b);
+    int64_t comm, latency;
+    int discount;
+    hr_schedule_get_comm(s, &comm, &latency, &discount);
+    assert_int_equal(comm, 100000);
+    assert_int_equal(latency, 300000);
+    assert_int_equal(discount, 0);
+    hr_figures *f = simulate(s, NULL);
+    assert_int_equal(f->rank[1].first, 1400000);
+    assert_int_equal(f->makespan, 9800000); /* twice .3 more than with comm alone */
+    hr_figures_destroy(f);
+    assert_int_equal(hr_schedule_set_latency(s, -1), HR_ERR_INVALID);
+    assert_int_equal(hr_schedule_set_latency(s, 0), HR_OK);
+    f = simulate(s, NULL);
+    assert_int_equal(f->makespan, 9200000);
+    hr_figures_destroy(f);
+    hr_schedule_destroy(s);
+}
+
+/* Two forwards of one unit each, and transfers of five: the second waits for the first. */
+static void transfers_of_one_link_queue_where_asked(void **state)
+{
+    hr_schedule *s = schedule_of("forward-only\ncomm 5\nlatency 2\n",
+                                 "rank 0 0F0 0F1\nrank 1 1F0 1F1\n");
+    hr_figures *f = simulate(s, NULL);
+    assert_int_equal(f->makespan, 10 * HR_TICKS); /* 2 + 7 + 1 */
+    hr_figures_destroy(f);
+    f = simulate(s, &(hr_simulate_opts){HR_INIT(hr_simulate_opts), .queue = true});
+    assert_int_equal(f->makespan, 14 * HR_TICKS); /* 1 + 2 x 5 + 2 + 1 */
+    hr_figures_destroy(f);
+    hr_schedule_destroy(s);
+}
+
+/* The transfer of 0F1 is under way from 11 to 21, that of 1B0 from 14 to 24. */
+static void the_two_ways_between_ranks_do_not_queue_for_each_other(void **state)
+{
+    hr_schedule *s = schedule_of("comm 10\n", one_f_one_b);
+    hr_figures *f =
+        simulate(s, &(hr_simulate_opts){HR_INIT(hr_simulate_opts), .queue = true});
+    assert_int_equal(f->makespan, 36 * HR_TICKS);
+    hr_figures_destroy(f);
+    hr_schedule_destroy(s);
+}
+
+/* ---- the critical path ----------------------------------------------------------------------- */
+static void the_critical_path_names_what_the_makespan_hangs_on(void **state)
+{
+    static const struct {
+        int rank;
+        size_t position;
+        int64_t transfer, start;
+    } wanted[] = {{0, 0, 0, 0},  {1, 0, 1, 11}, {1, 1, 0, 21},
+                  {1, 2, 0, 41}, {1, 3, 0, 51}, {0, 3, 1, 72}};
+    hr_schedule *s = schedule_of(skew, one_f_one_b);
+    hr_figures *f =
+        simulate(s, &(hr_simulate_opts){HR_INIT(hr_simulate_opts), .path = true});
+    assert_int_equal(f->path_steps, 6);
+    for (size_t i = 0; i < 6; i++) {
+        assert_int_equal(f->path[i].rank, wanted[i].rank);
+        assert_int_equal(f->path[i].position, wanted[i].position);
+        assert_int_equal(f->path[i].transfer, wanted[i].transfer * 100000);
+        assert_int_equal(f->path[i].start, wanted[i].start * 100000);
+    }
+    assert_int_equal(f->path_transfer, 200000);
+    assert_int_equal(f->path_compute, 9000000);
+    assert_null(f->rank[0].time); /* were not asked for */
+    hr_figures_destroy(f);
+    hr_schedule_destroy(s);
+}
+
+/* The transfers of both forwards, one after the other, lie between two slots of the path. */
+static void the_critical_path_goes_through_a_queue(void **state)
+{
+    hr_schedule *s = schedule_of("forward-only\ncomm 5\nlatency 2\n",
+                                 "rank 0 0F0 0F1\nrank 1 1F0 1F1\n");
+    hr_figures *f = simulate(
+        s, &(hr_simulate_opts){HR_INIT(hr_simulate_opts), .queue = true, .path = true});
+    assert_int_equal(f->path_steps, 2);
+    assert_int_equal(f->path[0].position, 0);
+    assert_int_equal(f->path[1].position, 1);
+    assert_int_equal(f->path[1].transfer, 12 * HR_TICKS);
+    hr_figures_destroy(f);
+    hr_schedule_destroy(s);
+}
+
+/* Why a path is none, NULL if it is. */
+static const char *path_flaw(const hr_schedule *s, const hr_figures *f, bool queue)
+{
+    int64_t comm, latency, at = 0;
+    hr_schedule_get_comm(s, &comm, &latency, NULL);
+    if (f->path_compute + f->path_transfer != f->makespan)
+        return "its sum is not the makespan";
+    for (size_t i = 0; i < f->path_steps; i++) {
+        const hr_path_step *p = &f->path[i];
+        bool crosses = i > 0 && p->rank != p[-1].rank;
+        if (p->start != at + p->transfer)
+            return "a step does not start where the one before ends";
+        if (p->transfer > 0 && !crosses)
+            return "a transfer on one rank";
+        if (!queue && crosses && p->transfer != 0 && p->transfer != comm + latency)
+            return "a transfer of another length";
+        if (p->start != f->rank[p->rank].time[p->position].start)
+            return "a step at another time";
+        at = p->end;
+    }
+    return at == f->makespan ? NULL : "it ends elsewhere";
+}
+
+static void every_makespan_has_a_critical_path(void **state)
+{
+    const char *name;
+    for (int i = 0; (name = hr_schedule_name(i)) != NULL; i++)
+        for (int k = 0; k < 24; k++) {
+            hr_schedule *s = NULL, *lowered = NULL;
+            hr_stage_cost cost = {.f = 7, .i = 11, .w = 3 + k % 2};
+            hr_generate_opts g = {HR_INIT(hr_generate_opts), .ranks = 1 + k % 4,
+                                  .microbatches = 2 * (1 + k / 4 % 6), .cost = &cost};
+            if (hr_schedule_generate(name, &g, &s) < 0)
+                continue;
+            assert_int_equal(hr_schedule_set_comm(s, k % 5, 10 * (k % 3)), HR_OK);
+            assert_int_equal(hr_schedule_set_latency(s, k % 2), HR_OK);
+            assert_int_equal(hr_schedule_lower(s, NULL, &lowered), HR_OK);
+            for (int way = 0; way < 6; way++) {
+                hr_simulate_opts o = {HR_INIT(hr_simulate_opts),
+                                      .times = true,
+                                      .path = true,
+                                      .queue = way == 1 || way == 4,
+                                      .split_pairs = way == 2,
+                                      .blocking = way == 5 && g.ranks > 1};
+                const hr_schedule *run = way < 3 ? s : lowered;
+                hr_figures *f = simulate(run, &o);
+                const char *flaw = path_flaw(run, f, o.queue);
+                if (flaw != NULL)
+                    fail_msg("%s, %d ranks, %d microbatches, way %d: %s", name, g.ranks,
+                             g.microbatches, way, flaw);
+                hr_figures_destroy(f);
+            }
+            hr_schedule_destroy(lowered);
+            hr_schedule_destroy(s);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -240,6 +386,12 @@ int main(void)
         cmocka_unit_test(each_action_has_its_time),
         cmocka_unit_test(bounds_are_those_of_the_dearest_rank_or_chain),
         cmocka_unit_test(no_schedule_is_below_its_bound),
+        cmocka_unit_test(latency_comes_on_top_of_the_transfer),
+        cmocka_unit_test(transfers_of_one_link_queue_where_asked),
+        cmocka_unit_test(the_two_ways_between_ranks_do_not_queue_for_each_other),
+        cmocka_unit_test(the_critical_path_names_what_the_makespan_hangs_on),
+        cmocka_unit_test(the_critical_path_goes_through_a_queue),
+        cmocka_unit_test(every_makespan_has_a_critical_path),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
