@@ -73,12 +73,13 @@ static hr_status take(merging *m, int rank)
     bool pair = could_be_pair(m, rank);
     bool turned = pair && a[0].kind != HR_ACTION_F;
     hr_action slot[2] = {a[turned], pair ? a[!turned] : a[0]};
-    for (int k = 0; k <= pair; k++)
+    int n = pair ? 2 : 1;
+    for (int k = 0; k < n; k++)
         note(m, &slot[k]);
     m->pairs += pair;
-    m->at[rank] += pair ? 2 : 1;
+    m->at[rank] += (size_t)n;
     m->alone[rank] = false;
-    return hr__append(m->out, rank, slot, pair ? 2 : 1, pair);
+    return hr__append(m->out, rank, slot, n, pair);
 }
 
 static bool is_done(const merging *m, int rank)
@@ -129,7 +130,7 @@ static bool give_up_one(merging *m)
     int start = rank;
     int chosen = -1;
     do {
-        if (holds_forward(m, rank) || (chosen < 0 && holds(m, rank)))
+        if (chosen < 0 && holds(m, rank))
             chosen = rank;
         rank = waits_for(m, rank);
     } while (rank != start && (chosen < 0 || !holds_forward(m, chosen)));

@@ -3,6 +3,7 @@ hr_test(unit.schedule_check SOURCES schedule/test_schedule_check.c ROOMS schedul
 hr_test(unit.simulate SOURCES schedule/test_simulate.c ROOMS schedule)
 hr_test(unit.generate SOURCES schedule/test_generate.c ROOMS schedule)
 hr_test(unit.lower SOURCES schedule/test_lower.c ROOMS schedule)
+hr_test(unit.merge_pairs SOURCES schedule/test_merge_pairs.c ROOMS schedule)
 hr_test(unit.layout SOURCES schedule/test_layout.c ROOMS schedule)
 hr_test(unit.corrupted_schedule SOURCES schedule/test_corrupted_schedule.c ROOMS schedule)
 hr_test(unit.warm_up SOURCES schedule/test_warm_up.c ROOMS schedule)
