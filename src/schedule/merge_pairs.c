@@ -130,7 +130,7 @@ static bool give_up_one(merging *m)
     int start = rank;
     int chosen = -1;
     do {
-        if (chosen < 0 && holds(m, rank))
+        if (holds_forward(m, rank) || (chosen < 0 && holds(m, rank)))
             chosen = rank;
         rank = waits_for(m, rank);
     } while (rank != start && (chosen < 0 || !holds_forward(m, chosen)));
