@@ -265,6 +265,14 @@ HR_API HR_RESULT hr_status hr_schedule_generate(const char *name,
 HR_API const char *hr_schedule_name(int i);
 HR_API const char *hr_schedule_about(int i);
 
+/* Megatron's get_forward_backward_func(): the schedule of a model on `ranks` stages of a pipeline, with
+ * `chunks` virtual stages a rank, 0 if it has no virtual stages. *name is NULL for one rank:
+ * no pipeline, hr_forward_backward_no_pipelining(). One virtual stage is interleaved too.
+ *
+ * Errors: ERR_INVALID ("schedule_size") for counts below 0. */
+HR_API HR_RESULT hr_status hr_get_forward_backward_func(int ranks, int chunks,
+                                                        const char **name);
+
 /* Megatron's get_schedule_table(): the microbatch and chunk of virtual microbatch k, counted from
  * 0 over `chunks` x `microbatches`; `group` microbatches run through a chunk before the next.
  *

@@ -16,6 +16,18 @@ void hr__group_table(int microbatches, int chunks, int group, int k, int *microb
     *chunk = within / here;
 }
 
+hr_status hr_get_forward_backward_func(int ranks, int chunks, const char **name)
+{
+    *name = NULL;
+    if (ranks < 0 || chunks < 0)
+        return hr_fail(HR_ERR_INVALID, "schedule_size",
+                       "a schedule for %d ranks of %d chunks: neither can be below 0",
+                       ranks, chunks);
+    if (ranks > 1)
+        *name = chunks > 0 ? "interleaved" : "1f1b";
+    return HR_OK;
+}
+
 hr_status hr_get_schedule_table(int microbatches, int chunks, int group, int k,
                                 int *microbatch, int *chunk)
 {

@@ -1,4 +1,5 @@
-/* Megatron's counts and tables of microbatches, and the order of chunks that follows from them. */
+/* Megatron's counts and tables of microbatches, the order of chunks that follows from them, and which
+ * schedule it takes. */
 #include "recorded.h"
 
 #include <string.h>
@@ -98,11 +99,35 @@ static verdict run_order(json_t *c, outcome *o)
     return v;
 }
 
+/* Megatron's global sizes count where a case gives none; virtual stages without ranks are an error. */
+static verdict run_choice(json_t *c, outcome *o)
+{
+    bool global = json_is_null(json_object_get(c, "pp")) &&
+                  json_is_null(json_object_get(c, "vp"));
+    json_t *ranks = json_object_get(c, global ? "global_pp" : "pp");
+    int p = json_is_null(ranks) ? -1 : (int)json_integer_value(ranks);
+    const char *name;
+    hr_status st =
+        hr_get_forward_backward_func(p, of(c, global ? "global_vp" : "vp"), &name);
+    if (json_object_get(c, "err"))
+        return st < 0 ? EQUAL : differs(o, "taken, recorded an error");
+    static const struct {
+        const char *recorded, *ours;
+    } choices[] = {{"none", NULL}, {"plain", "1f1b"}, {"interleaved", "interleaved"}};
+    for (size_t k = 0; k < 3 && st >= 0; k++) {
+        const char *ours = choices[k].ours;
+        bool same = ours && name ? strcmp(ours, name) == 0 : ours == name;
+        if (strcmp(text_of(c, "schedule"), choices[k].recorded) == 0)
+            return same ? EQUAL : differs(o, "%s is chosen", name ? name : "none");
+    }
+    return differs(o, "%s", st < 0 ? hr_last_error() : "a choice that is none of ours");
+}
+
 verdict run_chunks_case(json_t *c, context *x, outcome *o)
 {
     if (json_object_get(c, "table") || json_object_get(c, "chunks"))
         return run_table(c, o);
     if (json_object_get(c, "rows"))
         return run_order(c, o);
-    return left_out(o, "which function runs a step: schedules here are chosen by name");
+    return run_choice(c, o);
 }
