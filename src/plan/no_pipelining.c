@@ -2,7 +2,7 @@
  * backward of i - 1; serial, one after the other with the same nodes. Either way gradients
  * accumulate in order of microbatch. */
 #include "base/try.h"
-#include "headrace/plan.h"
+#include "plan/flight.h"
 
 typedef struct step {
     const hr_no_pipelining_opts *o;
@@ -10,128 +10,46 @@ typedef struct step {
     bool no_sync;   /* is on */
 } step;
 
-/* One microbatch between its forward and its backward. */
 typedef struct flight {
-    int m;
-    hr_schedule_plan *plan;
-    hr_node *loss_node; /* holds the plan's output, detached; NULL: `output` does */
-    hr_tensor *output;  /* serial: the same */
-    hr_loss loss;
+    hr__flight base; /* first: what the loss is called with */
     step *s;
+    int64_t tokens; /* that its loss sums over; -1: unknown */
 } flight;
 
-static void flight_end(flight *fl)
+static hr_status call_loss(hr__flight *base, hr_tensor *output, hr_tensor **loss)
 {
-    hr_tensor_release(fl->loss.loss);
-    hr_tensor_release(fl->output);
-    hr_node_destroy(fl->loss_node);
-    hr_schedule_plan_destroy(fl->plan);
-    *fl = (flight){.m = -1};
+    flight *fl = (flight *)base;
+    hr_loss made = {.tokens = -1};
+    hr_status st = fl->s->o->loss(fl->s->o->ctx, base->microbatch, output, &made);
+    *loss = made.loss;
+    fl->tokens = made.tokens;
+    return st;
 }
 
 static hr_status make_plan(step *s, int m, bool overlap, flight *fl)
 {
-    *fl = (flight){.m = m, .s = s, .loss = {.tokens = -1}};
-    HR_TRY(s->o->plan(s->o->ctx, m, overlap, &fl->plan));
-    if (fl->plan == NULL)
-        return hr_fail(HR_ERR_CALLBACK, "no_plan", "microbatch %d: no plan was given",
-                       m);
-    return HR_OK;
+    *fl = (flight){
+        .base = {.microbatch = m, .make_loss = call_loss}, .s = s, .tokens = -1};
+    HR_TRY(s->o->plan(s->o->ctx, m, overlap, &fl->base.plan));
+    return hr__flight_check_plan(&fl->base);
 }
 
-/* ---- the loss ----------------------------------------------------------------------------- */
 static hr_status divide(const step *s, const flight *fl)
 {
     const hr_no_pipelining_opts *o = s->o;
+    int m = fl->base.microbatch;
     if (o->loss_mode != HR_LOSS_MEAN_MICROBATCH || o->divide == NULL)
         return HR_OK;
-    if (fl->loss.tokens >= 0)
-        HR_TRY(o->divide(o->ctx, fl->m, fl->loss.loss, fl->loss.tokens));
-    return o->divide(o->ctx, fl->m, fl->loss.loss, o->microbatches);
+    if (fl->tokens >= 0)
+        HR_TRY(o->divide(o->ctx, m, fl->base.loss, fl->tokens));
+    return o->divide(o->ctx, m, fl->base.loss, o->microbatches);
 }
 
-static hr_status call_loss(flight *fl, hr_tensor *output)
+static hr_status count_and_divide(step *s, const flight *fl)
 {
-    const hr_no_pipelining_opts *o = fl->s->o;
-    HR_TRY(o->loss(o->ctx, fl->m, output, &fl->loss));
-    if (fl->loss.loss == NULL)
-        return hr_fail(HR_ERR_CALLBACK, "no_loss", "microbatch %d: no loss was given",
-                       fl->m);
-    return HR_OK;
-}
-
-static hr_status loss_node_forward(void *ctx, hr_node *node, hr_tensor *const *in,
-                                   int n, hr_tensor **out, int *n_out)
-{
-    flight *fl = ctx;
-    HR_TRY(call_loss(fl, in[0]));
-    out[0] = hr_tensor_retain(fl->loss.loss);
-    *n_out = 1;
-    return HR_OK;
-}
-
-static void count_tokens(step *s, const flight *fl)
-{
-    if (fl->loss.tokens > 0)
-        s->tokens += fl->loss.tokens;
-}
-
-/* Overlapped: in a node of its own on the compute stream, ordered by the plan's event. */
-static hr_status loss_in_node(step *s, flight *fl, hr_tensor *output)
-{
-    hr_tensor *const *out;
-    int n;
-    HR_TRY(hr_schedule_node_create(
-        &(hr_schedule_node_opts){HR_INIT(hr_schedule_node_opts), .name = "loss_func",
-                                 .forward = loss_node_forward, .ctx = fl,
-                                 .stream = hr_get_comp_stream(),
-                                 .event = fl->plan->event},
-        &fl->loss_node));
-    hr_node_set_mark(fl->loss_node, -1, fl->m);
-    HR_TRY(hr_node_forward(fl->loss_node, &output, 1, &out, &n));
-    count_tokens(s, fl);
+    if (fl->tokens > 0)
+        s->tokens += fl->tokens;
     return divide(s, fl);
-}
-
-/* Serial: on the one stream, no event needed; cut from the plan's graph unless nothing goes back. */
-static hr_status loss_in_place(step *s, flight *fl, hr_tensor *output)
-{
-    if (s->o->forward_only) {
-        fl->output = hr_tensor_retain(output);
-    } else {
-        HR_TRY(hr_tensor_detach(output, &fl->output));
-        HR_TRY(
-            hr_tensor_set_requires_grad(fl->output, hr_tensor_requires_grad(output)));
-    }
-    HR_TRY(call_loss(fl, fl->output));
-    count_tokens(s, fl);
-    return divide(s, fl);
-}
-
-/* Outside of any node. *grad is borrowed from the detached output. */
-static hr_status loss_backward(flight *fl, hr_tensor **grad)
-{
-    hr_tensor *ones = NULL, *grads[HR_NODE_MAX];
-    int n;
-    HR_TRY(hr_backward(&fl->loss.loss, &ones, 1));
-    if (fl->loss_node) {
-        HR_TRY(hr_node_get_grad(fl->loss_node, grads, &n));
-        *grad = grads[0];
-    } else {
-        *grad = hr_tensor_grad(fl->output);
-    }
-    return HR_OK;
-}
-
-/* The output's bytes are not needed once its backward is issued. */
-static hr_status free_output(flight *fl)
-{
-    hr_tensor *t = fl->loss_node ? hr_node_input(fl->loss_node, 0) : NULL;
-    if (t == NULL)
-        return HR_OK;
-    HR_TRY(hr_tensor_record_stream(t, hr_get_comp_stream()));
-    hr_tensor_drop(t, hr_get_comp_stream());
-    return HR_OK;
 }
 
 static hr_status no_sync(step *s, bool on)
@@ -149,13 +67,15 @@ static hr_status phase(step *s, flight *f, flight *b)
 {
     hr_tensor *grad = NULL, *output = NULL;
     if (b)
-        HR_TRY(loss_backward(b, &grad));
-    HR_TRY(hr_schedule_plan_run(f ? f->plan : NULL, b ? b->plan : NULL, grad, NULL,
-                                &output));
-    hr_status st = b ? free_output(b) : HR_OK;
+        HR_TRY(hr__flight_loss_backward(&b->base, &grad));
+    HR_TRY(hr_schedule_plan_run(f ? f->base.plan : NULL, b ? b->base.plan : NULL, grad,
+                                NULL, &output));
+    hr_status st = b ? hr__flight_free_output(&b->base) : HR_OK;
     if (st >= 0 && f)
-        st = loss_in_node(s, f, output);
+        st = hr__flight_loss_in_node(&f->base, output);
     hr_tensor_release(output);
+    if (st >= 0 && f)
+        st = count_and_divide(s, f);
     return st;
 }
 
@@ -169,7 +89,7 @@ static hr_status overlapped_phases(step *s, flight fl[2])
         flight *f = &fl[m % 2], *b = &fl[(m - 1) % 2];
         HR_TRY(make_plan(s, m, true, f));
         HR_TRY(phase(s, f, b));
-        flight_end(b);
+        hr__flight_end(&b->base);
     }
     HR_TRY(no_sync(s, false));
     return phase(s, NULL, &fl[last % 2]);
@@ -177,11 +97,11 @@ static hr_status overlapped_phases(step *s, flight fl[2])
 
 static hr_status run_overlapped(step *s)
 {
-    flight fl[2] = {{.m = -1}, {.m = -1}};
+    flight fl[2] = {0};
     HR_TRY(hr_set_streams(NULL, s->o->high_priority));
     hr_status st = overlapped_phases(s, fl);
-    flight_end(&fl[0]);
-    flight_end(&fl[1]);
+    hr__flight_end(&fl[0].base);
+    hr__flight_end(&fl[1].base);
     return st;
 }
 
@@ -190,20 +110,22 @@ static hr_status one_after_the_other(step *s, int m, flight *fl)
 {
     hr_tensor *grad, *output = NULL, *none;
     HR_TRY(make_plan(s, m, false, fl));
-    HR_TRY(hr_schedule_plan_run(fl->plan, NULL, NULL, NULL, &output));
-    hr_status st = loss_in_place(s, fl, output);
+    HR_TRY(hr_schedule_plan_run(fl->base.plan, NULL, NULL, NULL, &output));
+    hr_status st = hr__flight_loss_in_place(&fl->base, output, s->o->forward_only);
     hr_tensor_release(output);
-    if (st < 0 || s->o->forward_only)
-        return st;
-    HR_TRY(loss_backward(fl, &grad));
-    return hr_schedule_plan_run(NULL, fl->plan, grad, NULL, &none);
+    HR_TRY(st);
+    HR_TRY(count_and_divide(s, fl));
+    if (s->o->forward_only)
+        return HR_OK;
+    HR_TRY(hr__flight_loss_backward(&fl->base, &grad));
+    return hr_schedule_plan_run(NULL, fl->base.plan, grad, NULL, &none);
 }
 
 static hr_status serial_microbatch(step *s, int m)
 {
     flight fl;
     hr_status st = one_after_the_other(s, m, &fl);
-    flight_end(&fl);
+    hr__flight_end(&fl.base);
     return st;
 }
 
