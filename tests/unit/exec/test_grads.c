@@ -1,0 +1,316 @@
+/* Gradients over ranks: each parameter is summed over its copies, then over data-parallel ranks, and
+ * counts once in the norm. Integers and halves, so that every sum is exact. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/try.h"
+#include "headrace/exec.h"
+
+enum { ROOM = 64 };
+
+#define EXPECT(cond)                                                                   \
+    do {                                                                               \
+        if (!(cond))                                                                   \
+            return hr_fail(HR_ERR_MISMATCH, "expect", "line %d: %s (last: %s)",        \
+                           __LINE__, #cond, hr_last_error());                          \
+    } while (0)
+
+/* One rank: some gradients, the stream of reductions, groups over the world. */
+typedef struct rig {
+    hr_group *world;
+    hr_stream *stream;
+    hr_tensor *grad, *squares;
+    hr_grads *g;
+} rig;
+
+static hr_status open_rig(rig *r, hr_group *world)
+{
+    int64_t n = ROOM;
+    *r = (rig){.world = world};
+    HR_TRY(hr_stream_create(hr_group_device(world), NULL, &r->stream));
+    HR_TRY(hr_tensor_zeros(HR_F32, 1, &n, &r->grad));
+    return hr_tensor_zeros(HR_I64, 1, &n, &r->squares);
+}
+
+static hr_status close_rig(rig *r)
+{
+    hr_status st = hr_device_synchronize(hr_group_device(r->world));
+    hr_grads_destroy(r->g);
+    hr_tensor_release(r->grad);
+    hr_tensor_release(r->squares);
+    hr_stream_destroy(r->stream);
+    return st;
+}
+
+static hr_status put(hr_tensor *t, const float *values, int n)
+{
+    float all[ROOM] = {0};
+    memcpy(all, values, (size_t)n * sizeof *values);
+    return hr_tensor_write(t, all, sizeof all);
+}
+
+static hr_status group_of(hr_group *world, const int *ranks, int n, hr_group **mine)
+{
+    hr_group *g;
+    HR_TRY(hr_group_create(world, ranks, n, &g));
+    if (g)
+        *mine = g;
+    return HR_OK;
+}
+
+static hr_status make(rig *r, const hr_grad_desc *d, int n, int ids)
+{
+    return hr_grads_create(&(hr_grads_opts){HR_INIT(hr_grads_opts), .grads = d, .n = n,
+                                            .ids = ids, .world = r->world,
+                                            .stream = r->stream},
+                           &r->g);
+}
+
+static void run(int ranks, hr_rank_fn fn)
+{
+    hr_local_opts o = {HR_INIT(hr_local_opts), .timeout_s = 20};
+    if (hr_local_run(ranks, &o, fn, NULL) < 0)
+        fail_msg("%s", hr_last_error());
+}
+
+/* ---- user-pains 9 ----------------------------------------------------------------------------
+ * Two pipelines of `stages` ranks; one weight on the given holders, with gradients 1, 2, 4, 8, ... halved
+ * for the mean over two pipelines. */
+static hr_status tied(hr_group *world, int stages, float want)
+{
+    int me = hr_group_rank(world), pipe = me % 2, stage = me / 2;
+    hr_group *holders = NULL, *dp = NULL;
+    rig r;
+    HR_TRY(open_rig(&r, world));
+    for (int d = 0; d < 2; d++) {
+        int ranks[3] = {d, 2 + d, 4 + d};
+        HR_TRY(group_of(world, ranks, stages, &holders));
+    }
+    for (int s = 0; s < stages; s++)
+        HR_TRY(group_of(world, (int[]){2 * s, 2 * s + 1}, 2, &dp));
+    float *at = hr_tensor_f32(r.grad), got[ROOM];
+    hr_grad_desc d = {.grad = at, .count = 1, .copies = holders, .over = dp};
+    HR_TRY(make(&r, &d, 1, 1));
+    float mine = 0.5f * (float)(1 << (2 * stage + pipe));
+    HR_TRY(put(r.grad, &mine, 1));
+    hr_grads_begin(r.g);
+    HR_TRY(hr_grads_reduce(r.g, 0)); /* too early for a weight with other holders */
+    HR_TRY(hr_grads_finish(r.g));
+    HR_TRY(hr_tensor_read(r.grad, got, sizeof got));
+    EXPECT(got[0] == want);
+    HR_TRY(close_rig(&r));
+    hr_group_release(holders);
+    hr_group_release(dp);
+    return HR_OK;
+}
+
+static hr_status two_holders(hr_group *world, void *arg)
+{
+    return tied(world, 2, 7.5f);
+}
+
+static hr_status three_holders(hr_group *world, void *arg)
+{
+    return tied(world, 3, 31.5f);
+}
+
+static void pain_9_tied_weights_are_summed_over_all_holders(void **state)
+{
+    run(4, two_holders);
+    run(6, three_holders);
+}
+
+/* ---- stages and buckets ---------------------------------------------------------------------- */
+/* Parameters 0 and 2 of stage 0 side by side, 1 elsewhere, 3 of stage 1. */
+static hr_status list_of_four(hr_group *world, hr_grad_desc d[4], float *at)
+{
+    int place[] = {0, 20, 4, 8}, count[] = {4, 2, 4, 3}, stage[] = {0, 0, 0, 1};
+    for (int i = 0; i < 4; i++)
+        d[i] = (hr_grad_desc){.grad = at + place[i],
+                              .count = count[i],
+                              .stage = stage[i],
+                              .id = i,
+                              .over = world};
+    return HR_OK;
+}
+
+static hr_status stage_by_stage(hr_group *world, void *arg)
+{
+    hr_grad_desc d[4];
+    float ones[ROOM], got[ROOM];
+    rig r;
+    HR_TRY(open_rig(&r, world));
+    HR_TRY(list_of_four(world, d, hr_tensor_f32(r.grad)));
+    HR_TRY(make(&r, d, 4, 4));
+    for (int i = 0; i < ROOM; i++)
+        ones[i] = (float)(1 + hr_group_rank(world));
+    for (int step = 0; step < 2; step++) {
+        HR_TRY(put(r.grad, ones, ROOM));
+        hr_grads_begin(r.g);
+        HR_TRY(hr_grads_reduce(r.g, 1));
+        HR_TRY(hr_stream_synchronize(r.stream));
+        HR_TRY(hr_tensor_read(r.grad, got, sizeof got));
+        EXPECT(got[8] == 3 && got[10] == 3 && got[0] == ones[0] && got[20] == ones[0]);
+        HR_TRY(hr_grads_finish(r.g));
+        HR_TRY(hr_tensor_read(r.grad, got, sizeof got));
+        for (int i = 0; i < 11; i++)
+            EXPECT(got[i] == 3);
+        EXPECT(got[11] == ones[0] && got[20] == 3 && got[21] == 3 &&
+               got[22] == ones[0]);
+    }
+    return close_rig(&r);
+}
+
+static void a_stage_is_reduced_alone_and_the_rest_at_the_end(void **state)
+{
+    run(2, stage_by_stage);
+}
+
+static hr_status twice(hr_group *world, void *arg)
+{
+    hr_grad_desc d[4];
+    rig r;
+    HR_TRY(open_rig(&r, world));
+    HR_TRY(list_of_four(world, d, hr_tensor_f32(r.grad)));
+    HR_TRY(make(&r, d, 4, 4));
+    hr_grads_begin(r.g);
+    HR_TRY(hr_grads_reduce(r.g, 1));
+    EXPECT(hr_grads_reduce(r.g, 1) == HR_ERR_STATE);
+    EXPECT(strcmp(hr_last_reason(), "grads_twice") == 0);
+    HR_TRY(hr_grads_finish(r.g));
+    EXPECT(hr_grads_reduce(r.g, 0) == HR_ERR_STATE);
+    EXPECT(hr_grads_finish(r.g) == HR_ERR_STATE);
+    return close_rig(&r);
+}
+
+static void a_gradient_is_never_reduced_twice_in_a_step(void **state)
+{
+    run(2, twice);
+}
+
+/* ---- the norm --------------------------------------------------------------------------------- */
+enum { PARAMETERS = 8 };
+
+/* The square of parameter `id`: such that another order of addition gives other bits. */
+static double square_of(int id)
+{
+    return exp((double)(id * 5 % PARAMETERS) * 9) / 3;
+}
+
+static double norm_in_order(void)
+{
+    double sum = 0;
+    for (int id = 0; id < PARAMETERS; id++)
+        sum += square_of(id);
+    return sqrt(sum);
+}
+
+/* Rank r of `n` holds the ids of its turn; the last parameter is held by all, as copies. */
+static hr_status spread(hr_group *world, void *arg)
+{
+    int me = hr_group_rank(world), n = hr_group_size(world), k = 0;
+    hr_grad_desc d[PARAMETERS];
+    double squares[ROOM] = {0}, norm;
+    rig r;
+    HR_TRY(open_rig(&r, world));
+    for (int id = 0; id < PARAMETERS; id++) {
+        bool all = id == PARAMETERS - 1;
+        if (id % n != me && !all)
+            continue;
+        squares[k] = square_of(id);
+        d[k++] = (hr_grad_desc){.grad = hr_tensor_f32(r.grad) + id,
+                                .count = 1,
+                                .id = id,
+                                .copies = all ? world : NULL};
+    }
+    HR_TRY(make(&r, d, k, PARAMETERS));
+    HR_TRY(hr_tensor_write(r.squares, squares, sizeof squares));
+    HR_TRY(hr_grads_norm(r.g, hr_tensor_data(r.squares), &norm));
+    double want = norm_in_order();
+    EXPECT(memcmp(&norm, &want, sizeof norm) == 0);
+    return close_rig(&r);
+}
+
+static void the_norm_has_the_same_bits_for_every_spread(void **state)
+{
+    for (int ranks = 1; ranks <= 4; ranks++)
+        run(ranks, spread);
+}
+
+static hr_status not_finite(hr_group *world, void *arg)
+{
+    int me = hr_group_rank(world);
+    double norm, squares[ROOM] = {me ? NAN : 1.0};
+    rig r;
+    HR_TRY(open_rig(&r, world));
+    hr_grad_desc d = {.grad = hr_tensor_f32(r.grad), .count = 1, .id = me};
+    HR_TRY(make(&r, &d, 1, 2));
+    HR_TRY(hr_tensor_write(r.squares, squares, sizeof squares));
+    HR_TRY(hr_grads_norm(r.g, hr_tensor_data(r.squares), &norm));
+    EXPECT(isnan(norm));
+    return close_rig(&r);
+}
+
+static void a_norm_that_is_not_finite_is_seen_by_all_ranks(void **state)
+{
+    run(2, not_finite);
+}
+
+/* ---- what is refused ---------------------------------------------------------------------------- */
+static hr_status unnamed_holder(hr_group *world, void *arg)
+{
+    rig r;
+    HR_TRY(open_rig(&r, world));
+    hr_grad_desc d = {.grad = hr_tensor_f32(r.grad), .count = 1};
+    EXPECT(make(&r, &d, 1, 1) == HR_ERR_MISMATCH && r.g == NULL);
+    EXPECT(strcmp(hr_last_reason(), "grads_ids") == 0);
+    EXPECT(strstr(hr_last_error(), "parameter 0 of 1 is counted 2 times"));
+    EXPECT(make(&r, &d, 0, 1) == HR_ERR_MISMATCH);
+    EXPECT(strstr(hr_last_error(), "counted 0 times"));
+    return close_rig(&r);
+}
+
+static void holders_that_do_not_name_each_other_are_refused(void **state)
+{
+    run(2, unnamed_holder);
+}
+
+static hr_status bad_entries(hr_group *world, void *arg)
+{
+    rig r;
+    HR_TRY(open_rig(&r, world));
+    float *at = hr_tensor_f32(r.grad);
+    const hr_grad_desc bad[] = {{.grad = at, .count = 1, .id = 1},
+                                {.grad = at, .count = 1, .id = -1},
+                                {.grad = at, .count = -1},
+                                {.grad = at, .count = 1, .stage = -1},
+                                {.count = 1}};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        EXPECT(make(&r, &bad[i], 1, 1) == HR_ERR_INVALID && r.g == NULL);
+    return close_rig(&r);
+}
+
+static void entries_that_cannot_be_are_refused(void **state)
+{
+    run(1, bad_entries);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pain_9_tied_weights_are_summed_over_all_holders),
+        cmocka_unit_test(a_stage_is_reduced_alone_and_the_rest_at_the_end),
+        cmocka_unit_test(a_gradient_is_never_reduced_twice_in_a_step),
+        cmocka_unit_test(the_norm_has_the_same_bits_for_every_spread),
+        cmocka_unit_test(a_norm_that_is_not_finite_is_seen_by_all_ranks),
+        cmocka_unit_test(holders_that_do_not_name_each_other_are_refused),
+        cmocka_unit_test(entries_that_cannot_be_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
