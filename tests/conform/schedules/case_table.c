@@ -24,7 +24,7 @@ static verdict compare_large(json_t *c, outcome *o)
     hr_schedule *s = NULL;
     char hex[65];
     verdict v = EQUAL;
-    if (!generate_claimed(c, &s))
+    if (!generate_claimed(c, false, &s))
         return left_out(o, "recorded by its hash, which no generator of ours claims");
     if (s == NULL)
         return differs(o, "the generator refuses: %s", hr_last_error());
@@ -50,11 +50,13 @@ verdict run_table_case(json_t *c, context *x, outcome *o)
     return v == EQUAL ? compare_generated(c, x, o) : v;
 }
 
-/* A peer refused these parameters: we refuse too, or what we make is sound. */
+/* A peer refused these parameters: we refuse too, or what we make is sound and within its limit. */
 verdict run_rejected_case(json_t *c, context *x, outcome *o)
 {
     hr_schedule *s = NULL;
-    if (!generate_claimed(c, &s)) {
+    hr_check_opts limit = {HR_INIT(hr_check_opts),
+                           .max_act = param(c, "max_mem_chunks")};
+    if (!generate_claimed(c, true, &s)) {
         x->claims.unclaimed++;
         return left_out(o, "no generator of ours stands for it");
     }
@@ -62,7 +64,7 @@ verdict run_rejected_case(json_t *c, context *x, outcome *o)
         return strlen(hr_last_error()) > 0 ? EQUAL
                                            : differs(o, "refused without a word");
     verdict v = EQUAL;
-    if (hr_schedule_check(s, NULL, NULL) < 0)
+    if (hr_schedule_check(s, &limit, NULL) < 0)
         v = differs(o, "accepted, but %s", hr_last_error());
     hr_schedule_destroy(s);
     return v;

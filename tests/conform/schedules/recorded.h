@@ -52,9 +52,9 @@ int64_t peak_of(json_t *c, const char *kind, int rank);
 /* The table's figures against the recorded ones. */
 verdict compare_figures(json_t *c, hr_schedule *s, outcome *o);
 
-/* Ours for the recorded parameters. Returns false if no generator stands for the case; else
- * *out is NULL where ours refuses. */
-bool generate_claimed(json_t *c, hr_schedule **out);
+/* Ours for the recorded parameters, which the peer `refused` or not. Returns false if no generator
+ * stands for the case; else *out is NULL where ours refuses. */
+bool generate_claimed(json_t *c, bool refused, hr_schedule **out);
 /* Equal, or not above; counted in the context. */
 verdict compare_generated(json_t *c, context *x, outcome *o);
 
