@@ -1,4 +1,5 @@
-/* model_plan.c: the model as one chunk: embedding, layers, final norm, head and loss. */
+/* model_plan.c: a stage of the model as one chunk: embedding, layers, final norm, head and loss, as far as
+ * they lie on it. */
 #include "app_try.h"
 #include "model.h"
 
@@ -10,12 +11,27 @@ typedef struct carried {
     hr_tensor *hidden;
 } carried;
 
-static hr_status embed(void *chunk, hr_layer_ctx *ctx, hr_tensor *const *in, int n,
+bool hr_app_stage_wants_ids(const hr_app_stage *s)
+{
+    return s->part.embedding;
+}
+
+bool hr_app_stage_wants_targets(const hr_app_stage *s)
+{
+    return s->part.loss || (s->part.mtp > 0 && hr_grad_mode());
+}
+
+/* in[]: ids, or what the stage before put out; targets where they are wanted. */
+static hr_status begin(void *chunk, hr_layer_ctx *ctx, hr_tensor *const *in, int n,
                        hr_tensor **out, int *n_out)
 {
-    hr_app_model *m = chunk;
-    *(carried *)hr_layer_ctx_state(ctx) = (carried){.model = m, .targets = in[1]};
-    APP_TRY(hr_op_embedding(m->embedding, in[0], &out[0]));
+    const hr_app_stage *s = chunk;
+    *(carried *)hr_layer_ctx_state(ctx) =
+        (carried){.model = s->model, .targets = n > 1 ? in[1] : NULL};
+    if (s->part.embedding)
+        APP_TRY(hr_op_embedding(s->model->embedding, in[0], &out[0]));
+    else
+        out[0] = hr_tensor_retain(in[0]);
     *n_out = 1;
     return HR_OK;
 }
@@ -23,7 +39,7 @@ static hr_status embed(void *chunk, hr_layer_ctx *ctx, hr_tensor *const *in, int
 static hr_status final_norm(void *chunk, hr_layer_ctx *ctx, hr_tensor *in,
                             hr_tensor **out)
 {
-    return hr_app_norm(in, ((hr_app_model *)chunk)->final_norm, out);
+    return hr_app_norm(in, ((hr_app_stage *)chunk)->model->final_norm, out);
 }
 
 /* The head wants the hidden state, too: its gradient comes back through the one set aside. */
@@ -59,25 +75,58 @@ void hr_app_mtp_describe(hr_app_model *m, hr_layer_desc *desc)
 static hr_status head_and_loss(void *chunk, hr_layer_ctx *ctx, hr_tensor *const *in,
                                int n, hr_tensor **out, int *n_out)
 {
+    const hr_app_stage *s = chunk;
     const carried *c = hr_layer_ctx_state(ctx);
-    hr_tensor *hidden = c->hidden ? c->hidden : in[0];
-    APP_TRY(hr_app_loss(chunk, hidden, c->hidden ? in[0] : NULL, c->targets, &out[0]));
+    hr_tensor *above = NULL, *below = NULL, *hidden = c->hidden ? c->hidden : in[0],
+              *ahead = c->hidden ? in[0] : NULL;
+    if (s->stacked_in) {
+        APP_TRY(hr_app_unstack(in[0], &above, &below));
+        hidden = above;
+        ahead = hr_grad_mode() ? below : NULL;
+    }
+    hr_status st = hr_app_loss(s->model, hidden, ahead, c->targets, &out[0]);
+    hr_tensor_release(above);
+    hr_tensor_release(below);
+    APP_TRY(st);
     *n_out = 1;
     return HR_OK;
+}
+
+/* In an evaluation there is nothing below; what stands there is not looked at. */
+static hr_status stack_up(void *chunk, hr_layer_ctx *ctx, hr_tensor *const *in, int n,
+                          hr_tensor **out, int *n_out)
+{
+    const carried *c = hr_layer_ctx_state(ctx);
+    APP_TRY(hr_app_stack(c->hidden ? c->hidden : in[0], in[0], &out[0]));
+    *n_out = 1;
+    return HR_OK;
+}
+
+hr_status hr_app_stage_plan(hr_app_stage *s, const hr_app_feed *feed,
+                            const hr_build_plan_opts *opts, hr_schedule_plan **out)
+{
+    const hr_layout_part *part = &s->part;
+    bool mtp = part->mtp > 0 && hr_grad_mode();
+    hr_tensor *in[2] = {part->embedding ? feed->ids : feed->in, feed->targets};
+    hr_chunk_desc chunk = {HR_INIT(hr_chunk_desc),
+                           .chunk = s,
+                           .preprocess = begin,
+                           .layers = s->model->descs + s->first,
+                           .n_layers = part->layers + (mtp ? part->mtp : 0),
+                           .postprocess = part->loss      ? head_and_loss
+                                          : part->mtp > 0 ? stack_up
+                                                          : NULL,
+                           .vp_stage = s->vp_stage,
+                           .state_bytes = sizeof(carried)};
+    if (part->layers > 0 && part->first_layer + part->layers == s->model->shape.layers)
+        chunk.final_norm = final_norm;
+    return hr_build_schedule_plan(&chunk, in, hr_app_stage_wants_targets(s) ? 2 : 1,
+                                  opts, out);
 }
 
 hr_status hr_app_model_plan(hr_app_model *m, hr_tensor *ids, hr_tensor *targets,
                             const hr_build_plan_opts *opts, hr_schedule_plan **out)
 {
-    bool mtp = m->shape.mtp && hr_grad_mode();
-    hr_chunk_desc chunk = {HR_INIT(hr_chunk_desc),
-                           .chunk = m,
-                           .preprocess = embed,
-                           .layers = m->descs,
-                           .n_layers = m->shape.layers + (mtp ? 1 : 0),
-                           .postprocess = head_and_loss,
-                           .final_norm = final_norm,
-                           .vp_stage = HR_NO_STAGE,
-                           .state_bytes = sizeof(carried)};
-    return hr_build_schedule_plan(&chunk, (hr_tensor *[]){ids, targets}, 2, opts, out);
+    return hr_app_stage_plan(&m->stages[0],
+                             &(hr_app_feed){.ids = ids, .targets = targets}, opts, out);
 }

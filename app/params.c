@@ -3,7 +3,6 @@
 #include "app_try.h"
 #include "counter.h"
 #include <math.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,9 +14,7 @@ int64_t hr_app_param_count(const hr_app_param *p)
     return n;
 }
 
-int hr_app_params_add(hr_app_params *p, hr_app_region region, int expert_rank,
-                      float std, int ndim, const int64_t *shape, const char *name_fmt,
-                      ...)
+int hr_app_params_add(hr_app_params *p, const hr_app_spec *whole, int rank, int ranks)
 {
     if (p->n == p->cap) {
         int cap = p->cap ? 2 * p->cap : 32;
@@ -28,15 +25,15 @@ int hr_app_params_add(hr_app_params *p, hr_app_region region, int expert_rank,
         p->cap = cap;
     }
     hr_app_param *q = &p->list[p->n];
-    *q = (hr_app_param){.region = region, .ndim = ndim, .std = std};
-    memcpy(q->shape, shape, (size_t)ndim * sizeof *shape);
-    va_list ap;
-    va_start(ap, name_fmt);
-    vsnprintf(q->name, sizeof q->name, name_fmt, ap);
-    va_end(ap);
+    hr_app_region region = whole->region;
+    *q = (hr_app_param){.region = region, .ndim = whole->ndim, .std = whole->std};
+    memcpy(q->name, whole->name, sizeof q->name);
+    memcpy(q->shape, whole->shape, sizeof q->shape);
+    if (region == EXPERT)
+        q->shape[0] /= ranks;
     int64_t count = hr_app_param_count(q);
     q->offset = p->count[region];
-    q->first = region == EXPERT ? expert_rank * count : 0;
+    q->first = region == EXPERT ? rank * count : 0;
     p->count[region] += (count + 15) / 16 * 16; /* each starts on a cache line */
     return p->n++;
 }

@@ -1,11 +1,10 @@
 /* params.h: the parameters of the model: named leaves over a few flat buffers.
  *
- * What is trained alike lies side by side, so that one reduction, one norm and one optimiser
- * step serve a whole region:
+ * What is trained alike lies side by side, so that one optimiser step serves a whole region:
  *
  *     DECAYED   matrices that every rank has     reduced over dp, weight decay
  *     PLAIN     norm gains, embeddings           reduced over dp, no weight decay
- *     EXPERT    this rank's experts              no reduction here (ep = dp), weight decay
+ *     EXPERT    this rank's experts              reduced over dp / ep, weight decay
  *
  * Values come from a counter (seed, name, index in the whole parameter), so that they depend
  * neither on the number of ranks nor on the order of creation.
@@ -16,16 +15,27 @@
 
 typedef enum hr_app_region { DECAYED, PLAIN, EXPERT, REGIONS } hr_app_region;
 
+/* A whole parameter, all ranks together. */
+typedef struct hr_app_spec {
+    char name[48];
+    hr_app_region region;
+    int ndim;
+    int64_t shape[HR_MAX_DIMS]; /* an expert's first dimension is experts */
+    float std; /* of the normal distribution it starts from; 0: all ones */
+} hr_app_spec;
+
+/* What a rank has of it. */
 typedef struct hr_app_param {
     char name[48];
     hr_app_region region;
     int ndim;
-    int64_t shape
-        [HR_MAX_DIMS]; /* of this rank; an expert's first dimension is local experts */
-    int64_t offset;    /* in its region, elements */
-    int64_t first;     /* index of its first element in the whole parameter */
-    float std;         /* of the normal distribution it starts from; 0: all ones */
-    hr_tensor *w;      /* leaf; its gradient is a part of the region's */
+    int64_t shape[HR_MAX_DIMS];
+    int64_t offset; /* in its region, elements */
+    int64_t first;  /* index of its first element in the whole parameter */
+    float std;
+    int entry;    /* in the list of the whole model */
+    int stage;    /* that it belongs to; the first of several */
+    hr_tensor *w; /* leaf; its gradient is a part of the region's */
 } hr_app_param;
 
 typedef struct hr_app_params {
@@ -35,11 +45,9 @@ typedef struct hr_app_params {
     hr_tensor *w[REGIONS], *g[REGIONS], *m[REGIONS], *v[REGIONS]; /* flat, f32 */
 } hr_app_params;
 
-/* Declare a parameter; returns its index, or -1 without memory. `expert_rank` counts where
- * region is EXPERT. */
-int hr_app_params_add(hr_app_params *p, hr_app_region region, int expert_rank,
-                      float std, int ndim, const int64_t *shape, const char *name_fmt,
-                      ...) HR_PRINTF(7, 8);
+/* Declare a parameter; returns its index, or -1 without memory. Of experts this rank has part `rank`
+ * of `ranks`. */
+int hr_app_params_add(hr_app_params *p, const hr_app_spec *whole, int rank, int ranks);
 
 /* Allocate on the current stream, fill with start values, zero gradients and moments.
  * `train` 0: no gradients and moments. Blocks until done. */
