@@ -1,16 +1,17 @@
 /* Says in words why a replay is stuck: the first action whose input no rank makes, else the
  * smallest circle of ranks that wait for each other. */
+#include "base/try.h" /* HR_TRY */
 #include "schedule/action_text.h"
+#include "schedule/circle.h"
 #include "schedule/replay.h"
 
-#include <stdarg.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum {
-    STARTS = 256, /* ranks that a circle is looked for from */
-    SHOWN = 6,    /* links of a circle that are told */
+    SHOWN = 6,               /* links of a circle that are told */
+    WANTS = 2 * HR__MAX_PAIR /* of a slot: two an action */
 };
+#define MOST_STEPS ((int64_t)200000000) /* about half a second */
 
 /* One thing that a stuck rank waits for. */
 typedef struct want {
@@ -44,6 +45,15 @@ static want look_up(const hr__replay *r, int rank, hr_action wanted)
     return w;
 }
 
+/* False for a send of a value that its rank has yet to make. */
+static bool is_made(const hr__replay *r, const hr_action *a)
+{
+    size_t cell = hr__cell(r->s, a->stage, a->microbatch);
+    return a->kind == HR_ACTION_SEND_F   ? r->f_end[cell] != 0
+           : a->kind == HR_ACTION_SEND_B ? r->b_end[cell] != 0
+                                         : true;
+}
+
 /* What the action waits for, into w[2]. */
 static int wants_of(const hr__replay *r, int rank, const hr_action *a, want *w)
 {
@@ -51,7 +61,11 @@ static int wants_of(const hr__replay *r, int rank, const hr_action *a, want *w)
     int n = 0;
     if (!hr__computes(a->kind)) {
         hr_action other = *a;
-        int q = hr__partner(r->s, a, &other);
+        int q = rank;
+        if (is_made(r, a))
+            q = hr__partner(r->s, a, &other);
+        else
+            other.kind = a->kind == HR_ACTION_SEND_F ? HR_ACTION_F : HR_ACTION_B;
         w[0] = look_up(r, q, other);
         return 1;
     }
@@ -83,13 +97,13 @@ static int slot_of(const hr__replay *r, int rank, const hr_action **a)
     return r->split_pairs ? 1 : hr__slot(*a);
 }
 
-/* The wants of all actions of a rank's slot; returns how many, at most `most`. */
-static int wants_of_rank(const hr__replay *r, int rank, want *w, int most)
+/* The wants of all actions of a rank's slot, into w[WANTS]; returns how many. */
+static int wants_of_rank(const hr__replay *r, int rank, want *w)
 {
     const hr_action *a = NULL;
     int slot = slot_of(r, rank, &a);
     int n = 0;
-    for (int k = 0; k < slot && n + 2 <= most; k++) {
+    for (int k = 0; k < slot; k++) {
         int more = wants_of(r, rank, &a[k], &w[n]);
         for (int j = 0; j < more; j++)
             w[n + j].who = &a[k];
@@ -98,15 +112,13 @@ static int wants_of_rank(const hr__replay *r, int rank, want *w, int most)
     return n;
 }
 
-enum { WANTS = 16 };
-
 static hr_status fail_absent(const hr__replay *r)
 {
     want w[WANTS] = {{.rank = -1}};
     char a[HR__ACTION_TEXT];
     char b[HR__ACTION_TEXT];
     for (int rank = 0; rank < r->s->ranks; rank++) {
-        int n = wants_of_rank(r, rank, w, WANTS);
+        int n = wants_of_rank(r, rank, w);
         for (int k = 0; k < n; k++)
             if (w[k].at == SIZE_MAX)
                 return hr_fail(HR_ERR_INVALID, "deadlock",
@@ -118,43 +130,12 @@ static hr_status fail_absent(const hr__replay *r)
     return HR_OK;
 }
 
-/* The shortest way from `start` back to itself over waiting ranks; `via` [ranks] gets the rank
- * before each on the way. Returns its length, 0 if there is none shorter than `best`. */
-static int circle_from(const hr__replay *r, int start, int best, int *via, int *depth,
-                       int *queue)
-{
-    want w[WANTS] = {{.rank = -1}};
-    int head = 0;
-    int tail = 0;
-    for (int k = 0; k < r->s->ranks; k++)
-        depth[k] = -1;
-    depth[start] = 0;
-    queue[tail++] = start;
-    while (head < tail) {
-        int rank = queue[head++];
-        int n = wants_of_rank(r, rank, w, WANTS);
-        for (int k = 0; k < n && depth[rank] + 1 < best; k++) {
-            int q = w[k].rank;
-            if (q == start) {
-                via[start] = rank;
-                return depth[rank] + 1;
-            }
-            if (depth[q] >= 0)
-                continue;
-            depth[q] = depth[rank] + 1;
-            via[q] = rank;
-            queue[tail++] = q;
-        }
-    }
-    return 0;
-}
-
 static void tell_link(FILE *f, const hr__replay *r, int rank, int next)
 {
     want w[WANTS] = {{.rank = -1}};
     char a[HR__ACTION_TEXT];
     char b[HR__ACTION_TEXT];
-    int n = wants_of_rank(r, rank, w, WANTS);
+    int n = wants_of_rank(r, rank, w);
     for (int k = 0; k < n; k++) {
         if (w[k].rank != next)
             continue;
@@ -165,56 +146,67 @@ static void tell_link(FILE *f, const hr__replay *r, int rank, int next)
     }
 }
 
-/* `via` leads from each rank of the circle to the one before it. */
-static hr_status tell_circle(const hr__replay *r, int start, int length, const int *via,
-                             int *way)
+static hr_status tell_circle(const hr__replay *r, const hr__circle *c)
 {
     char text[1200] = "";
     FILE *f = fmemopen(text, sizeof text, "w");
     if (f == NULL)
         return hr_fail(HR_ERR_NOMEM, NULL, "no memory for a sentence");
-    int rank = start;
-    for (int k = length - 1; k >= 0; k--)
-        way[k] = rank = via[rank];
-    for (int k = 0; k < length && k < SHOWN; k++) {
+    for (int k = 0; k < c->length && k < SHOWN; k++) {
         fputs(k ? "; " : "", f);
-        tell_link(f, r, way[k], way[(k + 1) % length]);
+        tell_link(f, r, c->way[k], c->way[(k + 1) % c->length]);
     }
-    if (length > SHOWN)
-        fprintf(f, "; and so on over %d ranks", length);
+    if (c->length > SHOWN)
+        fprintf(f, "; and so on over %d ranks", c->length);
     fclose(f);
-    return hr_fail(HR_ERR_INVALID, "deadlock", "deadlock: %s", text);
+    return hr_fail(HR_ERR_INVALID, "deadlock", "deadlock%s: %s",
+                   c->smallest ? "" : " (a circle, perhaps not the smallest)", text);
+}
+
+/* Which stuck rank waits for which, into first[ranks + 1] and *to, which is the caller's. */
+static hr_status fill_graph(const hr__replay *r, int *first, int **to)
+{
+    want w[WANTS] = {{.rank = -1}};
+    int n = 0;
+    int room = 0;
+    for (int rank = 0; rank < r->s->ranks; rank++) {
+        int more = wants_of_rank(r, rank, w);
+        first[rank] = n;
+        if (n + more > room) {
+            room = 2 * room + WANTS;
+            int *larger = realloc(*to, (size_t)room * sizeof *larger);
+            if (larger == NULL)
+                return hr_fail(HR_ERR_NOMEM, NULL, "no memory to explain a deadlock");
+            *to = larger;
+        }
+        for (int k = 0; k < more; k++)
+            (*to)[n++] = w[k].rank;
+    }
+    first[r->s->ranks] = n;
+    return HR_OK;
+}
+
+static hr_status fail_circle(const hr__replay *r, int *first, int **to, hr__circle *c)
+{
+    HR_TRY(fill_graph(r, first, to));
+    hr__graph g = {.nodes = r->s->ranks, .first = first, .to = *to};
+    HR_TRY(hr__circle_find(&g, MOST_STEPS, c));
+    if (c->length == 0)
+        return hr_fail(HR_ERR_INVALID, "deadlock", "deadlock: no rank can go on");
+    return tell_circle(r, c);
 }
 
 hr_status hr__stall_fail(const hr__replay *r)
 {
-    hr_status st = fail_absent(r);
-    if (st < 0)
-        return st;
+    HR_TRY(fail_absent(r));
     size_t ranks = (size_t)r->s->ranks;
-    int *room = malloc(4 * ranks * sizeof *room);
+    int *room = malloc((2 * ranks + 1) * sizeof *room);
+    int *to = NULL;
     if (room == NULL)
         return hr_fail(HR_ERR_NOMEM, NULL, "no memory to explain a deadlock");
-    int *via = room;
-    int *best_via = room + ranks;
-    int best = INT32_MAX;
-    int start = -1;
-    int tried = 0;
-    for (int k = 0; k < r->s->ranks && tried < STARTS && best > 1; k++) {
-        if (r->rank[k].at == r->s->order[k].n)
-            continue;
-        tried++;
-        int length = circle_from(r, k, best, via, room + 2 * ranks, room + 3 * ranks);
-        if (length == 0)
-            continue;
-        best = length;
-        start = k;
-        memcpy(best_via, via, ranks * sizeof *via);
-    }
-    if (start < 0)
-        st = hr_fail(HR_ERR_INVALID, "deadlock", "deadlock: no rank can go on");
-    else
-        st = tell_circle(r, start, best, best_via, room + 2 * ranks);
+    hr__circle c = {.way = room + ranks + 1};
+    hr_status st = fail_circle(r, room, &to, &c);
+    free(to);
     free(room);
     return st;
 }

@@ -1,5 +1,6 @@
 hr_test(unit.schedule_text SOURCES schedule/test_schedule_text.c ROOMS schedule)
 hr_test(unit.schedule_check SOURCES schedule/test_schedule_check.c ROOMS schedule)
+hr_test(unit.circle SOURCES schedule/test_circle.c ROOMS schedule)
 hr_test(unit.simulate SOURCES schedule/test_simulate.c ROOMS schedule)
 hr_test(unit.generate SOURCES schedule/test_generate.c ROOMS schedule)
 hr_test(unit.lower SOURCES schedule/test_lower.c ROOMS schedule)

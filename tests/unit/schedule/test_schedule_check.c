@@ -101,6 +101,66 @@ static void sends_that_wait_for_their_receives_may_deadlock(void **state)
         "0");
 }
 
+static void a_value_is_not_sent_before_it_is_made(void **state)
+{
+    fails(2, 1, "rank 0 0SEND_F0 0F0 0RECV_B0 0B0\nrank 1 1RECV_F0 1F0 1B0 1SEND_B0\n",
+          "deadlock",
+          "deadlock: rank 0, position 0: 0SEND_F0 waits for 0F0 at position 1 of rank "
+          "0");
+}
+
+static void append(hr_schedule *s, int rank, hr_action_kind kind, int microbatch)
+{
+    hr_action a = {
+        .microbatch = microbatch, .stage = (uint16_t)rank, .kind = (uint8_t)kind};
+    assert_int_equal(hr_schedule_append(s, rank, &a, 1), HR_OK);
+}
+
+/* Of many ranks that all wait two wait for each other. */
+static void the_smallest_circle_is_found_among_many_ranks(void **state)
+{
+    enum { RANKS = 3000, LATE = 2500 };
+    hr_schedule_shape shape = {HR_INIT(hr_schedule_shape), .ranks = RANKS,
+                               .stages = RANKS, .microbatches = 2};
+    hr_schedule *s = NULL;
+    assert_int_equal(hr_schedule_create(&shape, &s), HR_OK);
+    for (int r = 0; r < RANKS; r++) {
+        int first = r == LATE; /* one rank takes the forwards in the other order */
+        append(s, r, HR_ACTION_F, first);
+        if (r < LATE)
+            append(s, r, HR_ACTION_B, 0);
+        append(s, r, HR_ACTION_F, !first);
+        if (r >= LATE)
+            append(s, r, HR_ACTION_B, 0);
+        append(s, r, HR_ACTION_B, 1);
+    }
+    assert_int_equal(hr_schedule_check(s, NULL, NULL), HR_ERR_INVALID);
+    assert_string_equal(
+        hr_last_error(),
+        "deadlock: rank 2499, position 1: 2499B0 waits for 2500B0 at position 2 of "
+        "rank "
+        "2500; rank 2500, position 0: 2500F1 waits for 2499F1 at position 2 of rank "
+        "2499");
+    hr_schedule_destroy(s);
+}
+
+/* All actions of a long pair count, the last one too, which waits for the pair itself. */
+static void a_pair_of_many_waits_with_each_of_them(void **state)
+{
+    char text[1600] = "rank 0 0F0 0B0";
+    for (int m = 1; m < 21; m++)
+        snprintf(text + strlen(text), 20, " 0F%d 0B%d", m, m);
+    strcat(text, "\nrank 1 (");
+    for (int m = 1; m < 21; m++)
+        snprintf(text + strlen(text), 20, "1F%d;", m);
+    strcat(text, "1F0;1B0)");
+    for (int m = 1; m < 21; m++)
+        snprintf(text + strlen(text), 20, " 1B%d", m);
+    strcat(text, "\n");
+    fails(2, 21, text, "deadlock",
+          "deadlock: rank 1, position 0: 1B0 waits for 1F0 at position 20 of rank 1");
+}
+
 static void weights_are_gathered_and_gradients_reduced_last(void **state)
 {
     static const char peer[] = "\nrank 1 1UNSHARD 1F0 1B0 1REDUCE_GRAD 1RESHARD\n";
@@ -164,6 +224,9 @@ int main(void)
         cmocka_unit_test(a_deadlock_is_told_by_its_smallest_circle),
         cmocka_unit_test(transfers_need_both_ends),
         cmocka_unit_test(sends_that_wait_for_their_receives_may_deadlock),
+        cmocka_unit_test(a_value_is_not_sent_before_it_is_made),
+        cmocka_unit_test(the_smallest_circle_is_found_among_many_ranks),
+        cmocka_unit_test(a_pair_of_many_waits_with_each_of_them),
         cmocka_unit_test(weights_are_gathered_and_gradients_reduced_last),
         cmocka_unit_test(limits_name_the_rank_that_holds_more),
         cmocka_unit_test(the_report_tells_apart_what_holds),
