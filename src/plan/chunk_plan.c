@@ -212,3 +212,18 @@ int hr_chunk_plan_layers_left(const hr_schedule_plan *plan)
                ? ((const hr__chunk_plan *)plan)->layers_left
                : 0;
 }
+
+bool hr__plan_ends_with_layers(const hr_schedule_plan *plan)
+{
+    return plan->ops != &hr__chunk_plan_ops ||
+           ((const hr__chunk_plan *)plan)->postprocess == NULL;
+}
+
+bool hr__plan_begins_with_layers(const hr_schedule_plan *plan)
+{
+    const hr__chunk_plan *chunk = (const hr__chunk_plan *)plan;
+    if (plan->ops != &hr__chunk_plan_ops)
+        return true;
+    return chunk->n_inputs > 0 && chunk->pre.node.n_out > 0 &&
+           chunk->pre.node.out[0] == chunk->inputs[0];
+}

@@ -28,6 +28,11 @@ extern const hr_schedule_plan_ops hr__chunk_plan_ops;
 /* Give up all but the memory and the event. */
 void hr__chunk_plan_release(hr__chunk_plan *plan);
 
+/* Are the tensors that a run's hooks are given those that leave the chunk? post_forward's: there is no
+ * postprocess. post_backward's, asked after the forward: preprocess handed on what came. */
+bool hr__plan_ends_with_layers(const hr_schedule_plan *plan);
+bool hr__plan_begins_with_layers(const hr_schedule_plan *plan);
+
 hr_status hr__chunk_plan_run(hr_schedule_plan *f, hr_schedule_plan *b, hr_tensor *grad,
                              const hr_plan_hooks *hooks, hr_tensor **output);
 

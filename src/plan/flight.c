@@ -2,6 +2,7 @@
  * after both, and its backward before the plan's. */
 #include "plan/flight.h"
 
+#include "autograd/lend_grad.h"
 #include "base/try.h"
 
 void hr__flight_end(hr__flight *fl)
@@ -21,6 +22,13 @@ hr_status hr__flight_check_plan(const hr__flight *fl)
         return hr_fail(HR_ERR_CALLBACK, "no_plan", "microbatch %d: no plan was given",
                        fl->microbatch);
     return HR_OK;
+}
+
+hr_status hr__flight_receive(hr_tensor *in, bool backward, hr_tensor **leaf)
+{
+    HR_TRY(hr_tensor_detach(in, leaf));
+    hr__grad_may_share(*leaf);
+    return hr_tensor_set_requires_grad(*leaf, backward);
 }
 
 static hr_status call_loss(hr__flight *fl, hr_tensor *output)

@@ -20,6 +20,10 @@ void hr__flight_end(hr__flight *fl);
 /* ERR_CALLBACK "no_plan": the caller's function put none in. */
 hr_status hr__flight_check_plan(const hr__flight *fl);
 
+/* What comes to a chunk from elsewhere, as a leaf of its graph: an alias with a claim of its own. Its
+ * gradient is for reading. */
+hr_status hr__flight_receive(hr_tensor *in, bool backward, hr_tensor **leaf);
+
 /* Make the loss from the plan's output in a node of its own on the compute stream, ordered by the
  * plan's event: for plans that run beside others. */
 hr_status hr__flight_loss_in_node(hr__flight *fl, hr_tensor *output);
