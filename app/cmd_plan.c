@@ -6,6 +6,7 @@
 #include "picture_schedule.h"
 #include "plan_lanes.h"
 #include "plan_row.h"
+#include "profile.h"
 #include "whole_text.h"
 
 #include <stdlib.h>
@@ -36,11 +37,10 @@ static hr_status find_name(const char *wanted, const char **out)
                    wanted, names[hr_app_nearest(wanted, names, n)]);
 }
 
-static hr_status write_csv(const hr_schedule *s, const char *path)
+/* A text of the library's, consumed, as a file. */
+static hr_status write_text(char *text, const char *path)
 {
-    char *text = NULL;
     hr_file *f = NULL;
-    APP_TRY(hr_schedule_print_csv(s, &text));
     hr_status st = hr_file_begin(path, &f);
     if (st >= 0) {
         fputs(text, hr_file_stream(f)); /* the commit knows what a write met */
@@ -48,6 +48,20 @@ static hr_status write_csv(const hr_schedule *s, const char *path)
     }
     free(text);
     return st;
+}
+
+static hr_status write_files(const plan_options *o, const hr_schedule *s)
+{
+    char *text = NULL;
+    if (o->csv[0]) {
+        APP_TRY(hr_schedule_print_csv(s, &text));
+        APP_TRY(write_text(text, o->csv));
+    }
+    if (o->text[0]) {
+        APP_TRY(hr_schedule_print(s, &text));
+        APP_TRY(write_text(text, o->text));
+    }
+    return HR_OK;
 }
 
 static int terminal_columns(void)
@@ -58,35 +72,70 @@ static int terminal_columns(void)
     return NO_TERMINAL;
 }
 
-static void say_figures(const plan_options *o, const plan_row *r, char *out,
-                        size_t room)
+static double units(int64_t ticks)
 {
+    return (double)ticks / (double)HR_TICKS;
+}
+
+/* What is shown of a schedule, from the table's or from a file. */
+typedef struct shown {
+    const hr_schedule *s;
+    const char *name;
+    int parts; /* activations that make up a rank's share of a microbatch */
+    bool queue;
+    hr_figures *figures; /* with times and the critical path */
+} shown;
+
+static void say_figures(const shown *w, char *out, size_t room)
+{
+    hr_schedule_shape shape = {HR_INIT(hr_schedule_shape)};
+    hr_schedule_get_shape(w->s, &shape);
+    const hr_figures *f = w->figures;
+    int peak = 0, chunks = shape.stages / shape.ranks;
+    double busy = 0;
+    for (int k = 0; k < f->ranks; k++) {
+        peak = f->rank[k].peak_act > peak ? f->rank[k].peak_act : peak;
+        busy += (double)f->rank[k].busy;
+    }
+    double all = (double)f->makespan * f->ranks;
     snprintf(out, room,
              "%d ranks, %d microbatches, %d chunk%s a rank; makespan %.10g, bubble "
              "%.1f%%, peak %.4g activations, span %.10g",
-             o->pp, o->microbatches, r->chunks, r->chunks == 1 ? "" : "s",
-             (double)r->figures->makespan / (double)HR_TICKS, 100 * r->bubble,
-             r->peak_act, (double)r->figures->span / (double)HR_TICKS);
+             shape.ranks, shape.microbatches, chunks, chunks == 1 ? "" : "s",
+             units(f->makespan), all > 0 ? 100 * (1 - busy / all) : 0,
+             (double)peak / w->parts, units(f->span));
 }
 
 /* As a picture, or in lanes on standard output. */
-static hr_status show(const plan_options *o, const plan_row *r)
+static hr_status show(const shown *w, const char *path)
 {
     char figures[256];
     slot_times t;
-    hr_status st;
-    say_figures(o, r, figures, sizeof figures);
-    APP_TRY(hr_app_slot_times_make(r->s, &t));
-    printf("%s: %s\n", r->name, figures);
-    if (o->out[0]) {
-        picture_schedule p = {r->s,    &t,     r->figures, r->chunks * r->pieces,
-                              r->name, figures};
-        st = hr_app_picture_schedule(&p, o->out);
+    hr_status st = HR_OK;
+    say_figures(w, figures, sizeof figures);
+    APP_TRY(hr_app_slot_times_make(w->s, w->figures, &t));
+    printf("%s: %s\n", w->name, figures);
+    printf("critical path: %zu slots, %.10g of work and %.10g of transfers\n",
+           w->figures->path_steps, units(w->figures->path_compute),
+           units(w->figures->path_transfer));
+    if (path[0]) {
+        picture_schedule p = {w->s, &t, w->figures, w->parts, w->name, figures};
+        st = hr_app_picture_schedule(&p, path);
     } else {
         putchar('\n');
         st = hr_app_plan_lanes(&t, terminal_columns(), stdout);
     }
     hr_app_slot_times_fini(&t);
+    return st;
+}
+
+static hr_status simulate_and_show(shown *w, const char *path)
+{
+    hr_simulate_opts opts = {HR_INIT(hr_simulate_opts), .times = true, .path = true,
+                             .queue = w->queue};
+    APP_TRY(hr_schedule_simulate(w->s, &opts, &w->figures));
+    hr_status st = show(w, path);
+    hr_figures_destroy(w->figures);
     return st;
 }
 
@@ -106,9 +155,9 @@ static hr_status make(const plan_options *o, plan_row *r)
 
 static hr_status show_one(const plan_options *o, const plan_row *r)
 {
-    if (o->csv[0])
-        APP_TRY(write_csv(r->s, o->csv));
-    return show(o, r);
+    shown w = {r->s, r->name, r->chunks * r->pieces, o->queue, NULL};
+    APP_TRY(write_files(o, r->s));
+    return simulate_and_show(&w, o->out);
 }
 
 /* ---- somebody else's ----------------------------------------------------------------------- */
@@ -125,46 +174,75 @@ static hr_status read_schedule(const char *path, hr_schedule **out)
     return st;
 }
 
-static hr_status check_file(const char *path)
+static hr_status say_sound(const plan_options *o, const hr_schedule *s)
 {
-    hr_schedule *s = NULL;
     hr_figures *f = NULL;
-    hr_status st;
-    APP_TRY(read_schedule(path, &s));
-    APP_TRY_GOTO(st, hr_schedule_check(s, NULL, NULL), done);
-    APP_TRY_GOTO(st, hr_schedule_simulate(s, NULL, &f), done);
     hr_schedule_shape shape = {HR_INIT(hr_schedule_shape)};
+    hr_simulate_opts opts = {HR_INIT(hr_simulate_opts), .queue = o->queue};
+    APP_TRY(hr_schedule_simulate(s, &opts, &f));
     hr_schedule_get_shape(s, &shape);
     int peak = 0;
     for (int k = 0; k < f->ranks; k++)
         peak = f->rank[k].peak_act > peak ? f->rank[k].peak_act : peak;
     printf("%s is sound: %d ranks, %d stages, %d microbatches, %zu actions%s\n"
-           "makespan %.10g, peak %d activations\n",
-           path, shape.ranks, shape.stages, shape.microbatches, hr_schedule_actions(s),
-           hr_schedule_is_lowered(s) ? " with communication" : "",
-           (double)f->makespan / (double)HR_TICKS, peak);
-done:
+           "makespan %.10g, peak %d activations of a stage\n",
+           o->check, shape.ranks, shape.stages, shape.microbatches,
+           hr_schedule_actions(s),
+           hr_schedule_is_lowered(s) ? " with communication" : "", units(f->makespan),
+           peak);
     hr_figures_destroy(f);
+    return HR_OK;
+}
+
+static hr_status check_file(const plan_options *o)
+{
+    hr_schedule *s = NULL;
+    hr_status st;
+    const char *slash = strrchr(o->check, '/');
+    APP_TRY(read_schedule(o->check, &s));
+    APP_TRY_GOTO(st, hr_schedule_check(s, NULL, NULL), done);
+    APP_TRY_GOTO(st, say_sound(o, s), done);
+    APP_TRY_GOTO(st, write_files(o, s), done);
+    if (o->out[0]) {
+        hr_schedule_shape shape = {HR_INIT(hr_schedule_shape)};
+        hr_schedule_get_shape(s, &shape);
+        shown w = {s, slash ? slash + 1 : o->check,
+                   (shape.stages - 1) / shape.ranks + 1, o->queue, NULL};
+        st = simulate_and_show(&w, o->out);
+    }
+done:
     hr_schedule_destroy(s);
     return st;
+}
+
+/* The table, or one of it. */
+static int plan(const plan_options *o)
+{
+    plan_row r = {0};
+    if (!o->schedule[0])
+        return hr_app_finish("plan", hr_app_plan_compare(o));
+    hr_status st = make(o, &r);
+    if (st == HR_ERR_INVALID)
+        return hr_app_usage("plan", st);
+    if (st >= 0)
+        st = show_one(o, &r);
+    hr_app_plan_row_fini(&r);
+    return hr_app_finish("plan", st);
 }
 
 int hr_app_cmd_plan(int argc, char *const *argv)
 {
     static plan_options o; /* holds several paths: too large for a stack */
+    profile *measured = NULL;
     hr_status st = hr_app_options_plan(argc, argv, &o);
     if (st != HR_OK)
         return hr_app_usage("plan", st);
     if (o.check[0])
-        return hr_app_finish("plan", check_file(o.check));
-    if (!o.schedule[0])
-        return hr_app_finish("plan", hr_app_plan_compare(&o));
-    plan_row r = {0};
-    st = make(&o, &r);
-    if (st == HR_ERR_INVALID)
-        return hr_app_usage("plan", st);
-    if (st >= 0)
-        st = show_one(&o, &r);
-    hr_app_plan_row_fini(&r);
-    return hr_app_finish("plan", st);
+        return hr_app_finish("plan", check_file(&o));
+    if (o.profile[0] && (st = hr_app_profile_read(o.profile, &measured)) < 0)
+        return hr_app_finish("plan", st);
+    o.measured = measured;
+    int status = plan(&o);
+    hr_app_profile_destroy(measured);
+    return status;
 }

@@ -1,6 +1,7 @@
 /* Options that are valid alone and not together. */
 #include "option_check.h"
 #include "app_try.h"
+#include "stage_list.h"
 
 #include <string.h>
 
@@ -152,14 +153,18 @@ static hr_status check_cells(const plan_options *o)
 static hr_status check_plan_files(const plan_options *o)
 {
     const char *dot = strrchr(o->out, '.');
+    const char *written = o->out[0] ? o->out : o->csv[0] ? o->csv : o->text;
     if (o->schedule[0] && o->check[0])
         return hr_fail(HR_ERR_INVALID, "plan_files",
                        "--schedule %s and --check %s: only one of them can be given",
                        o->schedule, o->check);
-    if ((o->out[0] || o->csv[0]) && !o->schedule[0])
+    if (written[0] && !o->schedule[0] && !o->check[0])
         return hr_fail(HR_ERR_INVALID, "plan_files",
                        "--%s %s wants a schedule as well: --schedule NAME",
-                       o->out[0] ? "out" : "csv", o->out[0] ? o->out : o->csv);
+                       o->out[0]   ? "out"
+                       : o->csv[0] ? "csv"
+                                   : "text",
+                       written);
     if (o->out[0] && !(dot && (strcmp(dot, ".svg") == 0 || strcmp(dot, ".png") == 0)))
         return hr_fail(HR_ERR_INVALID, "plan_files",
                        "--out %s ends neither in .svg nor in .png; the nearest valid "
@@ -168,11 +173,45 @@ static hr_status check_plan_files(const plan_options *o)
     return HR_OK;
 }
 
+static bool plan_given(option_set given, const char *name)
+{
+    return given >> hr_app_option_find(&hr_app_plan_table, name) & 1;
+}
+
+/* A profile stands for the costs of the command line, but for the link's. */
+static hr_status check_profile(plan_options *o, option_set given)
+{
+    static const char *const costs[] = {
+        "cost-f",      "cost-i",         "cost-w",     "activation-bytes",
+        "stash-bytes", "boundary-bytes", "param-bytes"};
+    if (o->layout[0] && !o->profile[0])
+        return hr_fail(HR_ERR_INVALID, "plan_profile",
+                       "--layout %s wants the costs of layers as well: --profile FILE",
+                       o->layout);
+    if (!o->profile[0])
+        return HR_OK;
+    for (size_t i = 0; i < sizeof costs / sizeof costs[0]; i++)
+        if (plan_given(given, costs[i]))
+            return hr_fail(HR_ERR_INVALID, "plan_profile",
+                           "--%s and --profile %s: only one of them can be given",
+                           costs[i], o->profile);
+    if (!plan_given(given, "transfer"))
+        o->transfer = -1; /* the profile's */
+    if (!plan_given(given, "latency"))
+        o->latency = -1;
+    return HR_OK;
+}
+
 hr_status hr_app_check_plan(plan_options *o, option_set given)
 {
     APP_TRY(check_cells(o));
     APP_TRY(check_plan_files(o));
-    if (!(given >> hr_app_option_find(&hr_app_plan_table, "stash-bytes") & 1))
+    APP_TRY(check_profile(o, given));
+    if (!hr_app_stage_list_ok(o->recompute))
+        return hr_fail(HR_ERR_INVALID, "recompute",
+                       "--recompute %s: none, all, or numbers of stages as 0,4-7",
+                       o->recompute);
+    if (!plan_given(given, "stash-bytes"))
         o->stash_bytes = o->activation_bytes;
     if (o->stash_bytes > o->activation_bytes)
         return hr_fail(HR_ERR_INVALID, "stash_bytes",

@@ -82,15 +82,21 @@ typedef struct info_options {
 /* Costs and bytes are of one microbatch on all that a rank holds of the model. */
 typedef struct plan_options {
     int pp, vp, microbatches; /* vp 0: two where a schedule has a choice */
-    double cost_f, cost_i, cost_w, transfer; /* units */
-    int pair_discount;                       /* percent */
-    int64_t activation_bytes, stash_bytes;   /* held from F; of these, on from I to W */
-    int64_t param_bytes, memory_limit;       /* of a rank; limit 0: none */
-    char schedule[32];                       /* "": a table of all */
+    int group; /* microbatches that go through a chunk before the next; 0: default */
+    double cost_f, cost_i, cost_w;         /* units */
+    double transfer, latency;              /* units; of a profile unless given */
+    int queue;                             /* transfers of a link wait for each other */
+    int pair_discount;                     /* percent */
+    int64_t activation_bytes, stash_bytes; /* held from F; of these, on from I to W */
+    int64_t boundary_bytes;                /* what goes from stage to stage */
+    int64_t param_bytes, memory_limit;     /* of a rank; limit 0: none */
+    char recompute[256]; /* stages that do forwards again: "none", "all", "0,4-7" */
+    char schedule[32];   /* "": a table of all */
     char out[OPTION_PATH], csv[OPTION_PATH], check[OPTION_PATH]; /* "": none */
+    char text[OPTION_PATH], profile[OPTION_PATH], layout[OPTION_PATH];
+    const struct profile *measured; /* what `profile` holds, once it is read; or NULL */
     /* Of builds to come: taken at the one value that this build has, never read. */
     int optimise;
-    char profile[16];
 } plan_options;
 
 /* `argv` without the program and the sub-command. Fills *o with defaults, then the file that --config

@@ -9,7 +9,8 @@
  *
  * Colours are those of the timeline, and plum for the first half of a split backward: dark, so that
  * it can be told from the others without seeing red and green, or blue and yellow. In a rank's
- * later chunks a bar stands at the foot of the box, the taller the later.
+ * later chunks a bar stands at the foot of the box, the taller the later. A line runs below the slots
+ * of the critical path.
  */
 #include "picture_schedule.h"
 #include "app_try.h"
@@ -17,6 +18,9 @@
 
 #include <math.h>
 #include <string.h>
+
+#define GAP      0.2 /* between rows, of a row */
+#define CRITICAL 0.6 /* of a gap, the line of the critical path */
 
 enum {
     WIDTH = 1600,
@@ -102,6 +106,22 @@ static void legend_entry(canvas *c, double *right, colour fill, bool bar,
     *right = x - 18;
 }
 
+static void critical_line(canvas *c, double x, double y, double w, double gap)
+{
+    double h = fmax(gap * CRITICAL, 1);
+    hr_app_canvas_box(c, x, y + (gap - h) / 2, w, h, 0);
+    hr_app_canvas_fill(c, INK, 1);
+}
+
+static void legend_line(canvas *c, double *right, const char *text)
+{
+    hr_app_canvas_font(c, 12, false);
+    double x = *right - hr_app_canvas_text_width(c, text) - 26, y = 38;
+    critical_line(c, x, y - 8, 20, 8);
+    hr_app_canvas_text(c, x + 26, y, ALIGN_LEFT, INK, text);
+    *right = x - 18;
+}
+
 static void draw_head(canvas *c, const page *g)
 {
     static const struct entry {
@@ -115,6 +135,8 @@ static void draw_head(canvas *c, const page *g)
     };
     double right = WIDTH - RIGHT;
     legend_entry(c, &right, IDLE, false, "idle");
+    if (g->p->figures->path_steps > 0)
+        legend_line(c, &right, "critical path");
     if (chunks_of(g) > 1)
         legend_entry(c, &right, 0xC5CAD3, true,
                      g->shape.placement == HR_PLACEMENT_BIDIRECTIONAL
@@ -168,6 +190,8 @@ static void draw_slot(canvas *c, const page *g, const timed_slot *s, int64_t fro
     double w = (double)(end - begin) * g->per_tick, h = g->row / s->n;
     for (int k = 0; k < s->n; k++)
         draw_action(c, g, &s->a[k], (rectangle){x, y + k * h, w, h});
+    if (s->critical)
+        critical_line(c, x, y + g->row, w, g->gap);
 }
 
 static void draw_rank_name(canvas *c, const page *g, int rank, double y)
@@ -239,7 +263,7 @@ static void lay_out(page *g)
     g->band = g->band > 0 ? g->band : 1;
     g->per_tick = room / (double)g->band;
     g->row = fmin(30, MOST_HEIGHT / (double)(t->ranks * g->bands));
-    g->gap = g->row * 0.12;
+    g->gap = g->row * GAP;
 }
 
 hr_status hr_app_picture_schedule(const picture_schedule *p, const char *path)

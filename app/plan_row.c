@@ -1,70 +1,69 @@
 /* Makes a schedule, gives it the costs of the command line, and takes its figures. */
 #include "plan_row.h"
 #include "app_try.h"
+#include "plan_costs.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-static int64_t ticks(double units, int parts)
-{
-    return (int64_t)llround(units * (double)HR_TICKS / parts);
-}
-
-/* Of a stage that is one of `parts` equal ones of what a rank does for a microbatch. */
-static hr_stage_cost stage_cost(const plan_options *o, int parts)
-{
-    return (hr_stage_cost){
-        .f = ticks(o->cost_f, parts),
-        .i = ticks(o->cost_i, parts),
-        .w = ticks(o->cost_w, parts),
-        .act_bytes = o->activation_bytes / parts,
-        .stash_bytes = o->stash_bytes / parts,
-    };
-}
-
-/* Sizes that every schedule takes show whether it has a choice. */
 int hr_app_plan_chunks(const plan_options *o, const char *name)
 {
-    hr_generate_opts probe = {HR_INIT(hr_generate_opts), .ranks = 2, .microbatches = 4,
-                              .chunks = 2};
-    hr_schedule *s = NULL;
-    if (hr_schedule_generate(name, &probe, &s) < 0)
+    if (!hr_app_plan_kind(name).any_chunks)
         return 0;
-    hr_schedule_destroy(s);
-    probe.chunks = 1;
-    if (hr_schedule_generate(name, &probe, &s) < 0)
-        return 0;
-    hr_schedule_destroy(s);
     return o->vp > 0 ? o->vp : 2;
 }
 
-static hr_status generate(const plan_options *o, plan_row *r, int chunks, int max_act)
+/* With costs and all that a row knows but its figures. */
+static hr_status make_schedule(const plan_options *o, plan_row *r, hr_generate_opts *g)
 {
-    hr_stage_cost cost = stage_cost(o, chunks > 0 ? chunks : 1);
-    hr_generate_opts g = {HR_INIT(hr_generate_opts),
-                          .ranks = o->pp,
-                          .microbatches = o->microbatches,
-                          .chunks = chunks,
-                          .max_act = max_act,
-                          .cost = &cost,
-                          .comm = ticks(o->transfer, 1)};
-    APP_TRY(hr_schedule_generate(r->name, &g, &r->s));
+    APP_TRY(hr_schedule_generate(r->name, g, &r->s));
+    APP_TRY(hr_schedule_set_comm(r->s, g->comm, o->pair_discount));
     hr_schedule_shape shape = {HR_INIT(hr_schedule_shape)};
     hr_schedule_get_shape(r->s, &shape);
     r->chunks = shape.stages / shape.ranks;
     r->pieces = shape.microbatches / o->microbatches;
     r->copies = shape.placement == HR_PLACEMENT_BIDIRECTIONAL ? 2 : 1;
     r->forward_only = shape.forward_only;
-    r->param_bytes = r->copies * o->param_bytes;
-    cost = stage_cost(o, r->chunks * r->pieces);
-    APP_TRY(hr_schedule_set_cost(r->s, -1, &cost));
-    return hr_schedule_set_comm(r->s, g.comm, o->pair_discount);
+    for (int i = 0; i < shape.stages; i++) {
+        const hr_stage_cost *c = &g->stage_cost[i];
+        int64_t held = c->recompute ? c->boundary_bytes : c->act_bytes;
+        r->stage_bytes = held > r->stage_bytes ? held : r->stage_bytes;
+    }
+    return HR_OK;
 }
 
-static hr_status measure(plan_row *r)
+static hr_status generate(const plan_options *o, plan_row *r, int chunks, int max_act)
 {
-    APP_TRY(hr_schedule_simulate(r->s, NULL, &r->figures));
+    plan_kind kind = hr_app_plan_kind(r->name);
+    if (chunks > 0)
+        kind.chunks = chunks;
+    int stages = o->pp * kind.chunks;
+    hr_stage_cost *cost = calloc((size_t)stages, sizeof *cost);
+    if (!cost)
+        return hr_fail(HR_ERR_NOMEM, NULL, "no memory for the costs of %d stages",
+                       stages);
+    hr_generate_opts g = {HR_INIT(hr_generate_opts),
+                          .ranks = o->pp,
+                          .microbatches = o->microbatches,
+                          .chunks = chunks,
+                          .group = o->group,
+                          .max_act = max_act,
+                          .stage_cost = cost,
+                          .stage_costs = stages,
+                          .comm = hr_app_plan_transfer(o),
+                          .latency = hr_app_plan_latency(o)};
+    hr_status st = hr_app_plan_costs(o, &kind, cost, stages, &r->param_bytes);
+    if (st >= 0)
+        st = make_schedule(o, r, &g);
+    free(cost);
+    return st;
+}
+
+static hr_status measure(const plan_options *o, plan_row *r)
+{
+    hr_simulate_opts opts = {HR_INIT(hr_simulate_opts), .queue = o->queue};
+    APP_TRY(hr_schedule_simulate(r->s, &opts, &r->figures));
+    APP_TRY(hr_schedule_bound(r->s, &r->bound));
     int peak = 0;
     double busy = 0;
     for (int k = 0; k < r->figures->ranks; k++) {
@@ -97,7 +96,7 @@ static hr_status try_to_make(const plan_options *o, plan_row *r, int chunks,
     hr_app_plan_row_fini(r);
     hr_status st = generate(o, r, chunks, max_act);
     if (st >= 0)
-        st = measure(r);
+        st = measure(o, r);
     if (st >= 0)
         st = check(o, r);
     if (st < 0)
@@ -108,8 +107,7 @@ static hr_status try_to_make(const plan_options *o, plan_row *r, int chunks,
 /* Activations of a stage that the limit has room for; 0: cannot be said. */
 static int room_for(const plan_options *o, const plan_row *r)
 {
-    int parts = r->chunks * r->pieces;
-    int64_t each = o->activation_bytes / parts;
+    int64_t each = r->stage_bytes;
     int64_t room = o->memory_limit - r->param_bytes;
     return each > 0 && room > 0 && room / each < 1 << 20 ? (int)(room / each) : 0;
 }

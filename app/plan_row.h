@@ -17,7 +17,9 @@ typedef struct plan_row {
     double bubble;   /* of all ranks together */
     double peak_act; /* of the worst rank, in microbatches on all that a rank holds */
     int64_t act_bytes, param_bytes; /* of the worst rank */
-    char why[512];                  /* what is wrong with it; "" if nothing is */
+    int64_t stage_bytes;            /* of an activation on the stage that holds most */
+    int64_t bound; /* ticks that no order of the same slots can be below */
+    char why[512]; /* what is wrong with it; "" if nothing is */
 } plan_row;
 
 /* Schedule `name` (one of hr_schedule_name()) for `o`; zero `chunks` stands for the number that it has.

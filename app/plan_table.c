@@ -1,6 +1,8 @@
 /* The table of all schedules: those that can be used by makespan, then the others with the reason. */
 #include "app_try.h"
+#include "plan_costs.h"
 #include "plan_row.h"
+#include "profile.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -56,12 +58,25 @@ static double units(int64_t ticks)
 
 static void put_head(const plan_options *o)
 {
-    printf("%d ranks, %d microbatches; of a rank and microbatch: F %g, I %g, W %g; "
-           "transfer %g\n\n",
-           o->pp, o->microbatches, o->cost_f, o->cost_i, o->cost_w, o->transfer);
-    printf("%4s  %-15s %6s %12s %7s %9s %12s %12s %12s  %s\n", "", "schedule", "chunks",
-           "makespan", "bubble", "peak act", "act bytes", "param bytes", "span",
-           "valid");
+    printf("%d ranks, %d microbatches; ", o->pp, o->microbatches);
+    if (o->measured)
+        printf("measured costs of %d layers, in milliseconds", o->measured->layers);
+    else
+        printf("of a rank and microbatch: F %g, I %g, W %g", o->cost_f, o->cost_i,
+               o->cost_w);
+    printf("; transfer %g", units(hr_app_plan_transfer(o)));
+    if (hr_app_plan_latency(o) > 0)
+        printf(", latency %g", units(hr_app_plan_latency(o)));
+    printf("\n\n%4s  %-15s %6s %12s %12s %7s %7s %9s %12s %12s %12s  %s\n", "",
+           "schedule", "chunks", "makespan", "bound", "gap", "bubble", "peak act",
+           "act bytes", "param bytes", "span", "valid");
+}
+
+/* How far it is above what no order of the same work could be below. */
+static double gap(const plan_row *r)
+{
+    int64_t over = r->figures->makespan - r->bound;
+    return r->bound > 0 ? (double)over / (double)r->bound : 0;
 }
 
 static void put_ranked(int place, const plan_row *r)
@@ -69,9 +84,11 @@ static void put_ranked(int place, const plan_row *r)
     char act[32], param[32];
     put_bytes(r->act_bytes, act, sizeof act);
     put_bytes(r->param_bytes, param, sizeof param);
-    printf("%4d  %-15s %6d %12.10g %6.1f%% %9.2f %12s %12s %12.10g  yes\n", place,
-           r->name, r->chunks, units(r->figures->makespan), 100 * r->bubble,
-           r->peak_act, act, param, units(r->figures->span));
+    printf(
+        "%4d  %-15s %6d %12.10g %12.10g %6.1f%% %6.1f%% %9.2f %12s %12s %12.10g  yes\n",
+        place, r->name, r->chunks, units(r->figures->makespan), units(r->bound),
+        100 * gap(r), 100 * r->bubble, r->peak_act, act, param,
+        units(r->figures->span));
 }
 
 static void put_others(const plan_row *rows, int from, int n)
@@ -92,13 +109,17 @@ static void put_notes(const plan_row *rows, int n)
         copies |= rows[i].copies > 1;
         pieces |= rows[i].pieces > 1;
     }
-    fputs("\npeak act: microbatches that the fullest rank holds, counted until their "
-          "weight gradients are done.\n"
-          "span: the longest that any one rank is at it, which only an optimiser step "
-          "that is validated\n"
-          "      afterwards could use: with one that waits for all ranks, the makespan "
-          "counts.\n",
-          stdout);
+    fputs(
+        "\nbound: a makespan that no order of the same work on the same ranks could be "
+        "below; gap: how far\n"
+        "       above it this one is.\n"
+        "peak act: microbatches that the fullest rank holds, counted until their "
+        "weight gradients are done.\n"
+        "span: the longest that any one rank is at it, which only an optimiser step "
+        "that is validated\n"
+        "      afterwards could use: with one that waits for all ranks, the makespan "
+        "counts.\n",
+        stdout);
     if (copies)
         puts("dualpipe holds the parameters of two stages on each rank.");
     if (pieces)

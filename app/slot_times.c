@@ -21,11 +21,16 @@ static size_t gather(slot_times *t, const hr_schedule *s, int rank,
 {
     size_t n = 0, at = first;
     const hr_action *order = hr_schedule_order(s, rank, &n);
-    for (size_t k = 0; k < n; at++) {
+    for (size_t k = 0; k < n;) {
         int actions = order[k].pair ? order[k].pair : 1;
         int64_t lasts = time[k].end - time[k].start;
-        t->slot[at] = (timed_slot){time[k].start, time[k].end, &order[k], actions};
-        if (lasts > 0 && (t->shortest == 0 || lasts < t->shortest))
+        bool computes = order[k].kind <= HR_ACTION_W;
+        if (computes)
+            t->slot[at++] = (timed_slot){.begin = time[k].start,
+                                         .end = time[k].end,
+                                         .a = &order[k],
+                                         .n = actions};
+        if (computes && lasts > 0 && (t->shortest == 0 || lasts < t->shortest))
             t->shortest = lasts;
         k += (size_t)actions;
     }
@@ -34,21 +39,39 @@ static size_t gather(slot_times *t, const hr_schedule *s, int rank,
     return at;
 }
 
-hr_status hr_app_slot_times_make(const hr_schedule *s, slot_times *out)
+static void mark_critical(slot_times *t, const hr_schedule *s, const hr_path_step *step)
+{
+    size_t n = 0, low = t->first[step->rank], high = low + t->n[step->rank];
+    const hr_action *wanted = hr_schedule_order(s, step->rank, &n) + step->position;
+    while (low < high) { /* slots of a rank lie in the order of their actions */
+        size_t mid = low + (high - low) / 2;
+        if (t->slot[mid].a == wanted) {
+            t->slot[mid].critical = true;
+            return;
+        }
+        if (t->slot[mid].a < wanted)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+}
+
+hr_status hr_app_slot_times_make(const hr_schedule *s, const hr_figures *f,
+                                 slot_times *out)
 {
     *out = (slot_times){0};
-    hr_figures *f;
-    hr_simulate_opts opts = {HR_INIT(hr_simulate_opts), .times = true};
-    APP_TRY(hr_schedule_simulate(s, &opts, &f));
     hr_status st = make_room(out, f->ranks, hr_schedule_actions(s));
     size_t first = 0;
-    for (int k = 0; k < f->ranks && st >= 0; k++)
-        first = gather(out, s, k, f->rank[k].time, first);
-    out->makespan = f->makespan;
-    hr_figures_destroy(f);
-    if (st < 0)
+    if (st < 0) {
         hr_app_slot_times_fini(out);
-    return st;
+        return st;
+    }
+    for (int k = 0; k < f->ranks; k++)
+        first = gather(out, s, k, f->rank[k].time, first);
+    for (size_t i = 0; i < f->path_steps; i++)
+        mark_critical(out, s, &f->path[i]);
+    out->makespan = f->makespan;
+    return HR_OK;
 }
 
 void hr_app_slot_times_fini(slot_times *t)

@@ -7,6 +7,7 @@ typedef struct timed_slot {
     int64_t begin, end; /* ticks */
     const hr_action *a; /* borrowed from the schedule */
     int n;              /* actions; more than one: a pair */
+    bool critical;      /* on the critical path */
 } timed_slot;
 
 typedef struct slot_times {
@@ -18,8 +19,10 @@ typedef struct slot_times {
     int64_t shortest; /* slot that takes time; 0: there is none */
 } slot_times;
 
-/* Errors: those of hr_schedule_simulate(). */
-hr_status hr_app_slot_times_make(const hr_schedule *s, slot_times *out);
+/* Of figures with `times`, and `path` where the critical ones are to be known; those that communicate
+ * are left out. ERR_NOMEM. */
+hr_status hr_app_slot_times_make(const hr_schedule *s, const hr_figures *f,
+                                 slot_times *out);
 void hr_app_slot_times_fini(slot_times *t);
 
 /* Which of its rank's chunks an action is of, from 0, and how many there are; in a bidirectional schedule

@@ -251,6 +251,10 @@ typedef struct hr_generate_opts {
     int max_act;         /* searching generators: most activations a rank may hold */
     const hr_stage_cost *cost; /* of each stage, for generators that go by costs */
     int64_t comm;
+    int64_t latency;
+    /* Costs that differ: of `stage_costs` stages, as many as there come to be. Wins over `cost`. */
+    const hr_stage_cost *stage_cost;
+    int stage_costs;
 } hr_generate_opts;
 
 /* Generate by name: one of hr_schedule_name(). What is generated passes hr_schedule_check().

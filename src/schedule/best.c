@@ -5,6 +5,9 @@
 #include "schedule/peaks.h"
 #include "schedule/replay.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 hr_status hr__like(const hr_schedule *s, hr_schedule **out)
 {
     hr_schedule_shape shape;
@@ -44,23 +47,24 @@ static hr_status makespan_of(const hr_schedule *s, int64_t *out)
  * the costs have this already. */
 static hr_status shaken_makespan(hr_schedule *s, int64_t *out)
 {
-    hr_stage_cost first = s->cost[0];
-    hr_stage_cost other = first;
+    size_t bytes = (size_t)s->stages * sizeof *s->cost;
+    hr_stage_cost *own = malloc(bytes);
     int64_t comm = s->comm;
-    if (comm == 0) {
-        s->comm = first.f / 10;
-        other.i = first.i / 10 * 12;
-        other.w = first.w / 10 * 8;
-    } else {
-        s->comm = 0;
-        other.i = other.w = (first.i + first.w) / 2;
+    if (own == NULL)
+        return hr_fail(HR_ERR_NOMEM, NULL, "no memory for the costs of %d stages",
+                       s->stages);
+    memcpy(own, s->cost, bytes);
+    s->comm = comm == 0 ? own[0].f / 10 : 0;
+    for (int i = 0; i < s->stages; i++) {
+        hr_stage_cost *c = &s->cost[i];
+        int64_t half = (own[i].i + own[i].w) / 2;
+        c->i = comm == 0 ? own[i].i / 10 * 12 : half;
+        c->w = comm == 0 ? own[i].w / 10 * 8 : half;
     }
-    for (int i = 0; i < s->stages; i++)
-        s->cost[i] = other;
     hr_status st = makespan_of(s, out);
-    for (int i = 0; i < s->stages; i++)
-        s->cost[i] = first;
+    memcpy(s->cost, own, bytes);
     s->comm = comm;
+    free(own);
     return st;
 }
 

@@ -8,7 +8,7 @@ hr_status hr__like(const hr_schedule *s, hr_schedule **out);
 
 /* Consumes `s`. Keeps it as the built schedule if that one is empty, or worse: a longer makespan, or
  * the same and a longer one under somewhat other costs, or these too and higher peaks. One that
- * cannot run is dropped. The costs are those of all stages. */
+ * cannot run is dropped. */
 void hr__keep_better(hr__build *b, hr_schedule *s);
 
 #endif

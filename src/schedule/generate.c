@@ -135,6 +135,20 @@ static hr_status check_sizes(const hr__builder *w, hr_generate_opts *o)
     return HR_OK;
 }
 
+static hr_status set_costs(hr_schedule *s, const hr_generate_opts *o)
+{
+    if (o->cost != NULL)
+        HR_TRY(hr_schedule_set_cost(s, -1, o->cost));
+    if (o->stage_cost != NULL && o->stage_costs != s->stages)
+        return hr_fail(HR_ERR_INVALID, "stage_costs",
+                       "costs of %d stages; the schedule has %d", o->stage_costs,
+                       s->stages);
+    for (int i = 0; o->stage_cost != NULL && i < s->stages; i++)
+        HR_TRY(hr_schedule_set_cost(s, i, &o->stage_cost[i]));
+    HR_TRY(hr_schedule_set_latency(s, o->latency));
+    return hr_schedule_set_comm(s, o->comm, 0);
+}
+
 static hr_status build(const hr__builder *w, const hr_generate_opts *o,
                        hr_schedule **out)
 {
@@ -150,11 +164,8 @@ static hr_status build(const hr__builder *w, const hr_generate_opts *o,
         .forward_only = w->forward_only,
     };
     HR_TRY(hr_schedule_create(&shape, &b.s));
-    if (o->cost != NULL)
-        b.st = hr_schedule_set_cost(b.s, -1, o->cost);
-    if (b.st >= 0)
-        b.st = hr_schedule_set_comm(b.s, o->comm, 0);
-    if (w->orders != NULL)
+    b.st = set_costs(b.s, o);
+    if (w->orders != NULL && b.st >= 0)
         w->orders(&b);
     for (int r = 0; w->order && r < b.p && b.st >= 0; r++)
         w->order(&b, r);

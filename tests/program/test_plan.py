@@ -1,4 +1,5 @@
 """headrace plan: the ranked table, and what is refused."""
+import json
 import re
 
 import program_kit
@@ -7,7 +8,7 @@ from program_kit import command, run
 NAMES = {"forward-only", "gpipe", "1f1b", "interleaved", "looped-bfs", "combined", "zb-h1", "zb-h2",
          "interleaved-zb", "grouped", "zbv", "v-half", "v-min", "1f1b-v", "dualpipe", "dualpipev",
          "seq-1f1b"}
-ROW = re.compile(r"^ +(\d+)  (\S+) +(\d+) +([\d.]+) +([\d.]+)% +([\d.]+) +(-|[\d.]+ \w+) +"
+ROW = re.compile(r"^ +(\d+)  (\S+) +(\d+) +([\d.]+) +[\d.]+ +[\d.]+% +([\d.]+)% +([\d.]+) +(-|[\d.]+ \w+) +"
                  r"(-|[\d.]+ \w+) +([\d.]+)  yes$", re.M)
 
 
@@ -81,7 +82,105 @@ class Plan(program_kit.Case):
 
     def test_what_this_build_does_not_have_says_so(self):
         self.check(run(plan(optimise=True)), 2, "--optimise", "does not have the optimiser")
-        self.check(run(plan(profile="x")), 2, "--profile", "does not have profiles")
+
+    # ---- bound, latency, queues, recomputation
+    def column(self, name, **options):
+        """Makespan, bound and gap of one schedule."""
+        out = self.done(plan(**options)).out
+        row = re.search(rf"^ +\d+  {name} +\d+ +([\d.]+) +([\d.]+) +([\d.]+)%", out, re.M)
+        return [float(text) for text in row.groups()]
+
+    def test_the_gap_is_what_the_makespan_is_above_its_bound(self):
+        makespan, bound, gap = self.column("dualpipe", pp=16, microbatches=128)
+        self.assertGreater(makespan, bound)
+        self.assertAlmostEqual(gap, 100 * (makespan - bound) / bound, places=1)
+        self.assertEqual(self.column("1f1b", pp=4, microbatches=8)[2], 0)
+
+    def test_latency_and_transfer_add_up_and_queues_cost_more(self):
+        both = self.column("1f1b", transfer=0.3, latency=0.2)[0]
+        self.assertEqual(both, self.column("1f1b", transfer=0.5)[0])
+        self.assertLess(self.column("gpipe", transfer=3)[0],
+                        self.column("gpipe", transfer=3, queue=True)[0])
+
+    def test_recomputation_costs_a_forward_and_holds_the_boundary(self):
+        rows, _ = self.table(pp=4, microbatches=8, activation_bytes=8192, boundary_bytes=1024,
+                             recompute="all")
+        self.assertEqual(float(rows["1f1b"][3]), (8 + 3) * 4)
+        # Three held as boundaries beside the one that is at work.
+        self.assertEqual(rows["1f1b"][6], "11.00 KiB")
+        some = self.done(plan(schedule="1f1b", recompute="1-2", boundary_bytes=1)).out
+        self.assertIn("makespan 4", some)
+        self.check(run(plan(schedule="1f1b", recompute="1,4")), 2, "stage 4 of 4", "last is 3")
+        for text in ("some", "1-", "3-2", "1,,2", "-1", "1,"):
+            with self.subTest(text=text):
+                self.check(run(plan(recompute=text)), 2, "--recompute", "0,4-7")
+
+    def test_groups_change_what_interleaved_holds(self):
+        few, _ = self.table(pp=4, microbatches=16, group=4)
+        many, _ = self.table(pp=4, microbatches=16, group=8)
+        self.assertLess(float(few["interleaved"][5]), float(many["interleaved"][5]))
+        self.check(run(plan(schedule="interleaved", group=3)), 2, "interleaved", "group")
+
+    # ---- measured costs
+    def profile(self, layers=4, **changes):
+        def element(name, us):
+            return {"name": name, "forward_us": us, "input_grad_us": us, "weight_grad_us": us,
+                    "activation_bytes": 1 << 20, "stash_bytes": 1 << 19,
+                    "boundary_bytes": 1 << 18, "param_bytes": 1 << 30}
+        model = {key: 1 for key in ("width", "heads", "experts", "top_k", "seq",
+                                    "micro_batch_size", "ep")}
+        whole = {"version": 1, "model": {"layers": layers, "mtp": 0, **model},
+                 "transfer_us": 100, "latency_us": 50,
+                 "row": [element("embedding", 0), *(element(f"layer {i}", 1000)
+                         for i in range(layers)), element("loss", 1000)]}
+        whole.update(changes)
+        return self.write("profile.json", json.dumps(whole))
+
+    def test_a_profile_gives_each_stage_its_costs(self):
+        path = self.profile()
+        text = self.folder / "x.txt"
+        self.done(plan(profile=path, schedule="1f1b", pp=2, layout="Etttt|L", text=text))
+        lines = text.read_text().splitlines()
+        for line in ("cost 0 4 4 4", "cost 1 1 1 1", "comm 0.1", "latency 0.05",
+                     "bytes 0 5242880 2621440 262144", "bytes 1 1048576 524288 262144"):
+            self.assertIn(line, lines)
+
+    def test_a_profile_is_split_evenly_where_no_layout_is_given(self):
+        text = self.folder / "x.txt"
+        self.done(plan(profile=self.profile(), schedule="1f1b", pp=2, text=text))
+        lines = text.read_text().splitlines()
+        self.assertTrue({"cost 0 2 2 2", "cost 1 3 3 3"} <= set(lines) or
+                        {"cost 0 3 3 3", "cost 1 2 2 2"} <= set(lines), lines)
+
+    def test_the_table_of_a_profile_has_the_parameters_of_the_fullest_rank(self):
+        rows, others = self.table(profile=self.profile(), pp=2, layout="Ettt|tL")
+        self.assertEqual(rows["1f1b"][7], "4.00 GiB")
+        self.assertEqual(rows["dualpipe"][7], "6.00 GiB")
+        self.assertIn("interleaved", others)  # the layout has one stage a rank
+        rows, others = self.table(profile=self.profile(), pp=4)
+        self.assertIn("interleaved", others)  # eight stages of six parts
+        self.assertIn("1f1b", rows)
+
+    def test_the_link_of_a_profile_can_be_told_otherwise(self):
+        text = self.folder / "x.txt"
+        self.done(plan(profile=self.profile(), schedule="1f1b", pp=2, transfer=7, text=text))
+        self.assertIn("comm 7\nlatency 0.05\n", text.read_text())
+
+    def test_a_profile_that_is_none_is_refused_by_name(self):
+        for changes, named in (({"version": 2}, "version"), ({"row": []}, "'row'"),
+                               ({"more": 1}, "'more'"), ({"latency_us": -1}, "latency_us"),
+                               ({"transfer_us": "1"}, "transfer_us"), ({"model": 3}, "'model'")):
+            with self.subTest(changes=changes):
+                path = self.profile(**changes)
+                self.check(run(plan(profile=path)), 1, path, named)
+        self.check(run(plan(profile=self.write("x.json", "{"))), 1, "x.json", "JSON")
+        self.check(run(plan(profile=self.folder / "none.json")), 1, "none.json")
+
+    def test_a_profile_stands_for_the_costs_of_the_command_line(self):
+        path = self.profile()
+        self.check(run(plan(profile=path, cost_f=2)), 2, "--cost-f", "--profile")
+        self.check(run(plan(layout="Et|tL")), 2, "--layout", "--profile FILE")
+        self.check(run(plan(profile=path, schedule="1f1b", pp=2, layout="Et|L")), 2, "layers")
 
     # ---- one schedule
     def test_a_schedule_without_out_is_drawn_in_lanes(self):
@@ -137,7 +236,30 @@ class Plan(program_kit.Case):
         self.check(run(plan(schedule="zbv", out=self.folder / "no" / "folder" / "x.svg")), 1, "x.svg")
         self.only_whole_files(self.folder)
 
+    def test_the_text_of_every_schedule_is_found_sound_and_as_fast(self):
+        for name in NAMES:
+            with self.subTest(name=name):
+                path = self.folder / f"{name}.txt"
+                out = self.done(plan(schedule=name, pp=4, microbatches=8, cost_w=0.5, transfer=0.1,
+                                     latency=0.2, pair_discount=10, text=path)).out
+                makespan = re.search(r"makespan ([\d.]+)", out)[0]
+                self.assertIn(makespan, self.done(plan(check=path)).out)
+
+    def test_work_and_transfers_of_the_critical_path_are_the_makespan(self):
+        out = self.done(plan(schedule="zbv", pp=4, microbatches=8, transfer=0.3)).out
+        path = re.search(r"critical path: \d+ slots, ([\d.]+) of work and ([\d.]+) of tr", out)
+        makespan = float(re.search(r"makespan ([\d.]+)", out)[1])
+        self.assertAlmostEqual(float(path[1]) + float(path[2]), makespan, places=6)
+
     # ---- somebody else's
+    def test_somebody_elses_schedule_is_drawn_and_written_anew(self):
+        path = self.write("x.csv", "0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n")
+        text, svg = self.folder / "x.txt", self.folder / "x.svg"
+        self.done(plan(check=path, text=text, out=svg))
+        self.assertTrue(svg.read_text().endswith("</svg>\n"))
+        self.assertIn("rank 1 1F0 1B0 1F1 1B1", text.read_text())
+        self.assertIn("makespan 9,", self.done(plan(check=text)).out)
+
     def test_a_schedule_that_is_not_sound_fails_with_the_sentence(self):
         path = self.write("late.csv", "0F0,0B0\n1B0,1F0\n")
         self.check(run(plan(check=path)), 1, "rank 1", "1B0")
@@ -160,6 +282,7 @@ class Plan(program_kit.Case):
     def test_options_that_do_not_go_together_are_refused(self):
         self.check(run(plan(schedule="zbv", check="x.csv")), 2, "--schedule", "--check")
         self.check(run(plan(csv="x.csv")), 2, "--csv", "--schedule NAME")
+        self.check(run(plan(text="x.txt")), 2, "--text", "--schedule NAME")
         self.check(run(plan(out="x.svg")), 2, "--out", "--schedule NAME")
         self.check(run(plan(schedule="zbv", out="x.gif")), 2, "x.gif", ".png")
 

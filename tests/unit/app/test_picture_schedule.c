@@ -20,6 +20,13 @@ static hr_schedule *s;
 static hr_figures *f;
 static slot_times t;
 
+static void simulate(void)
+{
+    hr_simulate_opts opts = {HR_INIT(hr_simulate_opts), .times = true, .path = true};
+    assert_int_equal(hr_schedule_simulate(s, &opts, &f), HR_OK);
+    assert_int_equal(hr_app_slot_times_make(s, f, &t), HR_OK);
+}
+
 static void make(const char *name, int ranks, int microbatches, int64_t comm,
                  int discount)
 {
@@ -30,8 +37,7 @@ static void make(const char *name, int ranks, int microbatches, int64_t comm,
     cost.recompute = true;
     assert_int_equal(hr_schedule_set_cost(s, 0, &cost), HR_OK);
     assert_int_equal(hr_schedule_set_comm(s, comm, discount), HR_OK);
-    assert_int_equal(hr_schedule_simulate(s, NULL, &f), HR_OK);
-    assert_int_equal(hr_app_slot_times_make(s, &t), HR_OK);
+    simulate();
 }
 
 static void drop(void)
@@ -126,25 +132,43 @@ static void many_ranks_and_no_time_at_all_are_drawn(void **state)
     drop();
     make("1f1b", 2, 2, 0, 0);
     hr_app_slot_times_fini(&t);
+    hr_figures_destroy(f);
     assert_int_equal(hr_schedule_set_cost(s, -1, &(hr_stage_cost){.f = 0}), HR_OK);
-    assert_int_equal(hr_app_slot_times_make(s, &t), HR_OK);
+    simulate();
     assert_int_equal(t.shortest, 0);
     draw(hr_scratch_path("none.svg"));
     assert_int_equal(hr_app_plan_lanes(&t, 80, stdout), HR_OK);
     drop();
 }
 
-static void a_schedule_that_waits_for_ever_is_not_drawn(void **state)
+static void slots_of_the_critical_path_are_marked_and_no_others(void **state)
 {
     (void)state;
-    hr_schedule_shape shape = {HR_INIT(hr_schedule_shape), .ranks = 1, .stages = 1,
-                               .microbatches = 1};
-    hr_action backward = {.kind = HR_ACTION_B}, forward = {.kind = HR_ACTION_F};
-    assert_int_equal(hr_schedule_create(&shape, &s), HR_OK);
-    assert_int_equal(hr_schedule_append(s, 0, &backward, 1), HR_OK);
-    assert_int_equal(hr_schedule_append(s, 0, &forward, 1), HR_OK);
-    assert_int_equal(hr_app_slot_times_make(s, &t), HR_ERR_INVALID);
-    hr_schedule_destroy(s);
+    const char *name;
+    for (int i = 0; (name = hr_schedule_name(i)); i++) {
+        make(name, 4, 8, HR_TICKS / 4, 30);
+        size_t marked = 0;
+        for (int k = 0; k < t.ranks; k++)
+            for (size_t n = 0; n < t.n[k]; n++)
+                marked += t.slot[t.first[k] + n].critical;
+        assert_int_equal(marked, f->path_steps);
+        drop();
+    }
+}
+
+static void what_communicates_is_no_slot(void **state)
+{
+    (void)state;
+    hr_schedule *lowered = NULL;
+    make("1f1b", 2, 4, HR_TICKS / 4, 0);
+    size_t slots = t.n[0] + t.n[1];
+    assert_int_equal(hr_schedule_lower(s, NULL, &lowered), HR_OK);
+    drop();
+    s = lowered;
+    simulate();
+    assert_int_equal(t.n[0] + t.n[1], slots);
+    draw(hr_scratch_path("lowered.svg"));
+    drop();
 }
 
 static void a_picture_that_cannot_be_written_is_an_error(void **state)
@@ -165,7 +189,8 @@ int main(void)
         cmocka_unit_test(a_schedule_of_several_bands_becomes_a_png),
         cmocka_unit_test(another_order_changes_the_picture),
         cmocka_unit_test(many_ranks_and_no_time_at_all_are_drawn),
-        cmocka_unit_test(a_schedule_that_waits_for_ever_is_not_drawn),
+        cmocka_unit_test(slots_of_the_critical_path_are_marked_and_no_others),
+        cmocka_unit_test(what_communicates_is_no_slot),
         cmocka_unit_test(a_picture_that_cannot_be_written_is_an_error),
     };
     int failed = cmocka_run_group_tests(tests, hr_scratch_setup, hr_scratch_teardown);
