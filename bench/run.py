@@ -59,7 +59,7 @@ def main():
         for name, run in (("node", lambda: nodes.measure(built, HERE, say)),
                           ("stream", lambda: launches.measure(built, folder, say)),
                           ("memory", lambda: memory.measure(built, say)),
-                          ("schedule", lambda: schedules.measure(built, say)),
+                          ("schedule", lambda: schedules.measure(built, program, folder, HERE, say)),
                           ("ops", lambda: operators.measure(built, say)),
                           ("overlap", lambda: overlap.measure(program, folder, say)),
                           ("train", lambda: tokens.measure(program, folder, HERE, say))):

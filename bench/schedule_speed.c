@@ -79,6 +79,10 @@ int main(void)
     measure("zb-h1", "zb-h1", &opts, ROUNDS);
     opts.chunks = 4;
     measure("interleaved", "interleaved", &opts, ROUNDS);
+    measure("looped-bfs", "looped-bfs", &opts, ROUNDS);
+    measure("interleaved-zb", "interleaved-zb", &opts, ROUNDS);
+    opts.chunks = 2;
+    measure("zbv", "zbv", &opts, ROUNDS);
     opts = (hr_generate_opts){HR_INIT(hr_generate_opts), .ranks = 512,
                               .microbatches = 4096};
     measure("large", "1f1b", &opts, LARGE_ROUNDS);

@@ -60,6 +60,28 @@ missing_of() {
     done
 }
 
+# The distribution's PyTorch is older than its pipelining, so the Python files of a newer one are
+# taken out of the smallest wheel of that release; its compiled part is not wanted.
+pipelining_files() {
+    files="$(dirname "$0")/../build/peers/pipelining"
+    [ ! -e "$files/schedules.py" ] || return 0
+    wheel=$(mktemp -d)
+    python3 -m pip download --quiet --no-deps --only-binary=:all: --platform macosx_11_0_arm64 \
+        --python-version 3.11 --dest "$wheel" torch==2.8.0 >/dev/null 2>&1 &&
+        mkdir -p "$files" && python3 - "$wheel" "$files" <<'END' ||
+import glob, os, sys, zipfile
+wheel, files = sys.argv[1:]
+with zipfile.ZipFile(glob.glob(wheel + "/*.whl")[0]) as z:
+    for name in z.namelist():
+        if os.path.dirname(name) == "torch/distributed/pipelining" and name.endswith(".py"):
+            with open(os.path.join(files, os.path.basename(name)), "wb") as f:
+                f.write(z.read(name))
+END
+        echo "install_deps.sh: PyTorch's pipelining is skipped: pip could not get it." >&2
+    rm -rf "$wheel"
+}
+[ "$1" != bench ] || pipelining_files
+
 # shellcheck disable=SC2086 # a list of words
 missing=$(missing_of $wanted)
 # shellcheck disable=SC2086
