@@ -197,7 +197,7 @@ static const option_spec plan_spec[] = {
      .help = "bytes of both together; 0: no limit"},
     HEADING("Measured costs"),
     {TEXT("profile", profile, "FILE", ""),
-     .help = "costs and bytes that train --profile wrote, in milliseconds"},
+     .help = "costs and bytes of each layer (docs/plan.md); units are milliseconds"},
     {TEXT("layout", layout, "TEXT", ""),
      .shown = "an even share of the forward and backward",
      .help = "what each stage holds of it, as \"Et*3|t*4|t*3L\""},

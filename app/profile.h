@@ -1,5 +1,4 @@
-/* What the parts of a model cost, as `headrace train --profile` measures it and `headrace plan --profile`
- * reads it: one JSON object (docs/plan.md).
+/* What the parts of a model cost, as `headrace plan --profile` reads it: one JSON object (docs/plan.md).
  *
  * The row of a model is: embedding, decoder layers, layers of multi-token prediction, loss.
  */

@@ -2,7 +2,7 @@
 foreach(name options interrupt)
   hr_test(unit.${name} SOURCES app/test_${name}.c ROOMS base trace LIBS hr_app)
 endforeach()
-foreach(name config data safetensors checkpoint progress pictures)
+foreach(name config data safetensors checkpoint profile progress pictures)
   hr_test(unit.${name} SOURCES app/test_${name}.c app/scratch.c ROOMS base trace LIBS hr_app)
 endforeach()
 hr_test(unit.picture_schedule SOURCES app/test_picture_schedule.c app/scratch.c
