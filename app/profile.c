@@ -84,7 +84,7 @@ void hr_app_profile_name(const profile *p, int i, char out[PROFILE_NAME])
 static void put_fields(FILE *f, const profile_field *field, const void *from)
 {
     for (const char *comma = ""; field->key; field++, comma = ", ") {
-        const char *at = (const char *)from + field->offset;
+        const void *at = (const char *)from + field->offset;
         fprintf(f, "%s\"%s\": ", comma, field->key);
         if (field->kind == PROFILE_INT)
             fprintf(f, "%d", *(const int *)at);

@@ -27,7 +27,7 @@ static hr_status read_field(const char *name, const char *owner, const json_t *v
         return hr_fail(HR_ERR_PARSE, "profile_value",
                        "'%s': '%s' of %s is %.15g, outside %.15g to %.15g", name,
                        field->key, owner, value, field->least, field->most);
-    char *at = (char *)to + field->offset;
+    void *at = (char *)to + field->offset;
     if (field->kind == PROFILE_INT)
         *(int *)at = (int)json_integer_value(v);
     else if (field->kind == PROFILE_INT64)
