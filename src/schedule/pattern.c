@@ -45,7 +45,8 @@ static void lay_block(grid *g, const hr__steps *s)
     int p = g->p;
     int64_t at = 0;
     for (int r = 0; r < p; r++) {
-        g->time[r][0] = lay(g, r, at, 1);
+        bool late = s->knot > 0 && (r == s->knot || r == s->knot + 1);
+        g->time[r][0] = lay(g, r, at + (late ? 2 : 0), 1);
         at = g->time[r][0] + s->down_f;
     }
     at = g->time[p - 1][0] + 1;
@@ -53,12 +54,12 @@ static void lay_block(grid *g, const hr__steps *s)
         g->time[r][1] = lay(g, r, at, 1);
         at = g->time[r][1] + s->up_f;
     }
-    at = g->time[0][1] + 1;
+    at = g->time[0][1] + 1 + s->turn_first;
     for (int r = 0; r < p; r++) {
-        g->time[r][3] = lay(g, r, at, back);
+        g->time[r][3] = lay(g, r, at + (s->knot > 0 && r == s->knot ? 2 : 0), back);
         at = g->time[r][3] + (s->down_b > back ? s->down_b : back);
     }
-    at = g->time[p - 1][3] + back;
+    at = g->time[p - 1][3] + back + s->turn_last;
     for (int r = p - 1; r >= 0; r--) {
         g->time[r][2] = lay(g, r, at, back);
         at = g->time[r][2] + (s->up_b > back ? s->up_b : back);

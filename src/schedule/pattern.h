@@ -8,6 +8,10 @@
 /* Slots from rank to rank: of the forward down and up the V, of the backward down and up. */
 typedef struct hr__steps {
     int down_f, up_f, down_b, up_b;
+    int turn_first,
+        turn_last; /* slots more at the turns of the backward: rank 0, last rank */
+    int knot; /* a rank that takes two slots more each way down, and the next one down the
+                 forward; 0: none. Whole backwards then find their places one beside the other. */
 } hr__steps;
 
 /* Fill the empty orders of `s`, which has placement V, with whole backwards or split ones. They

@@ -1,10 +1,28 @@
 /* V-Half: a V of two chunks a rank within about half of ZB-V's activations. */
 #include "schedule/build/v_orders.h"
 
+static int least(int ranks)
+{
+    return (ranks / 2 + 1) * 2;
+}
+
 static void defaults(hr_generate_opts *o)
 {
     if (o->max_act == 0)
-        o->max_act = (o->ranks / 2 + 1) * 2;
+        o->max_act = least(o->ranks);
+}
+
+static void orders(hr__build *b)
+{
+    int limit = least(b->p);
+    hr__v_known known = {
+        .steps = {.down_f = 2, .up_f = 1, .down_b = 2, .up_b = 1, .turn_last = 1},
+        .limit = limit,
+        .room = limit,
+    };
+    if (b->p % 2 == 0) /* else forwards and backwards want the same slots */
+        known.steps.turn_first = 3;
+    hr__v_known_orders(b, &known);
 }
 
 const hr__builder hr__build_v_half = {
@@ -15,5 +33,5 @@ const hr__builder hr__build_v_half = {
     .defaults = defaults,
     .takes = hr__v_takes,
     .rule = "a limit of at least two activations a rank",
-    .orders = hr__v_orders,
+    .orders = orders,
 };

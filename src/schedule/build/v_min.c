@@ -1,10 +1,30 @@
 /* V-Min: a V of two chunks a rank with as few activations as keep the ranks busy. */
 #include "schedule/build/v_orders.h"
 
+static int least(int ranks)
+{
+    return (ranks + 4) / 3 * 2;
+}
+
 static void defaults(hr_generate_opts *o)
 {
     if (o->max_act == 0)
-        o->max_act = (o->ranks + 4) / 3 * 2;
+        o->max_act = least(o->ranks);
+}
+
+static void orders(hr__build *b)
+{
+    int limit = least(b->p);
+    hr__v_known known = {
+        .steps = {.down_f = 1, .up_f = 1, .down_b = 1, .up_b = 1},
+        .limit = limit,
+        .room = limit,
+    };
+    if (b->p % 3 == 0) /* else forwards and backwards want the same slots */
+        known.steps.turn_first = 2;
+    if (b->p % 3 == 2) /* weight gradients come late, and need the rest of the room */
+        known.room = hr__min(b->p, limit - 1);
+    hr__v_known_orders(b, &known);
 }
 
 const hr__builder hr__build_v_min = {
@@ -15,5 +35,5 @@ const hr__builder hr__build_v_min = {
     .defaults = defaults,
     .takes = hr__v_takes,
     .rule = "a limit of at least two activations a rank",
-    .orders = hr__v_orders,
+    .orders = orders,
 };

@@ -1,6 +1,7 @@
-/* Orders on a V: repeated patterns, from short-lived activations to long-lived ones, as they are or
- * with a fuller start, with the weight gradients where the pattern has them or put off into
- * gaps; and list schedules. The best within the limit is taken. */
+/* Orders on a V. Each schedule has a known pattern for equal costs. For other costs or limits there is a
+ * search: repeated patterns, from short-lived activations to long-lived ones, as they are or with
+ * fuller ends, with the weight gradients where the pattern has them or put off into gaps; and list
+ * schedules. The best within the limit is taken. */
 #include "schedule/build/v_orders.h"
 
 #include "schedule/best.h"
@@ -42,62 +43,75 @@ static void refill(hr__build *b, const hr_schedule *pattern)
     }
 }
 
-void hr__v_try(hr__build *b, hr_schedule *s, bool fused)
+void hr__v_try(hr__build *b, hr_schedule *s)
 {
     if (!fits(s, b->o.max_act)) {
         hr_schedule_destroy(s);
         return;
     }
-    if (!fused)
-        refill(b, s);
+    refill(b, s);
     if (b->st >= 0)
         hr__keep_better(b, s);
     else
         hr_schedule_destroy(s);
 }
 
-static void try_warm_up(hr__build *b, const hr_schedule *pattern, hr__lead lead,
-                        bool fused)
+/* A whole pattern keeps its rhythm to the end only if it goes on a little; that is not worth the
+ * memory where there are so many ranks that few will fill them. */
+enum { MANY_RANKS = 256 };
+
+/* The pattern's orders; NULL without an error if it does not fit into its period. */
+static hr_schedule *unroll(hr__build *b, const hr__steps *steps, bool fused)
 {
+    hr_schedule_shape shape;
     hr_schedule *s = NULL;
-    b->st = hr__like(b->s, &s);
-    if (b->st < 0)
-        return;
-    if (!hr__warm_up(pattern, b->o.max_act, lead, s))
-        b->st = hr_fail(HR_ERR_NOMEM, NULL, "no memory to warm up");
-    if (b->st >= 0 && !fused)
-        refill(b, s);
-    if (b->st >= 0 && fits(s, b->o.max_act))
-        hr__keep_better(b, s);
-    else
-        hr_schedule_destroy(s);
+    hr_schedule_get_shape(b->s, &shape);
+    if (fused && b->p < MANY_RANKS && b->m < 2 * b->p)
+        shape.microbatches = 2 * b->p;
+    b->st = hr_schedule_create(&shape, &s);
+    if (b->st >= 0 && !hr__pattern_orders(s, steps, fused))
+        b->st = hr_fail(HR_ERR_NOMEM, NULL, "no memory for a pattern");
+    if (b->st >= 0 && hr_schedule_actions(s) > 0)
+        return s;
+    hr_schedule_destroy(s);
+    return NULL;
 }
 
-/* As it is, and with more forwards ahead of the first backward. */
+/* The pattern's orders with fuller ends; NULL where they cannot go on to their end. */
+static hr_schedule *warm_up(hr__build *b, const hr_schedule *pattern,
+                            const hr__warm *how)
+{
+    hr_schedule *s = NULL;
+    size_t whole = (size_t)b->m * (size_t)b->p * (how->fused ? 4 : 6);
+    b->st = hr__like(b->s, &s);
+    if (b->st >= 0 && !hr__warm_up(pattern, how, s))
+        b->st = hr_fail(HR_ERR_NOMEM, NULL, "no memory to warm up");
+    if (b->st >= 0 && hr_schedule_actions(s) == whole)
+        return s;
+    hr_schedule_destroy(s);
+    return NULL;
+}
+
+static void keep(hr__build *b, hr_schedule *s, bool fused)
+{
+    if (s != NULL && !fused)
+        hr__v_try(b, s);
+    else if (s != NULL)
+        hr__keep_better(b, s);
+}
+
 static void try_pattern(hr__build *b, const hr__steps *steps, bool fused)
 {
-    static const hr__lead leads[2][2] = {{HR__LEAD_OWN, HR__LEAD_SPLIT},
-                                         {HR__LEAD_SPLIT, HR__LEAD_WHOLE}};
-    hr_schedule *s = NULL;
-    b->st = hr__like(b->s, &s);
-    if (b->st < 0)
-        return;
-    if (!hr__pattern_orders(s, steps, fused) || hr_schedule_actions(s) == 0) {
-        hr_schedule_destroy(s);
-        return;
-    }
-    if (fits(s, b->o.max_act))
-        for (int k = 0; k < 2 && b->st >= 0; k++)
-            try_warm_up(b, s, leads[fused][k], fused);
-    if (b->st >= 0)
-        hr__v_try(b, s, fused);
-    else
-        hr_schedule_destroy(s);
+    hr__warm how = {.limit = b->o.max_act, .room = b->o.max_act, .fused = fused};
+    hr_schedule *pattern = unroll(b, steps, fused);
+    if (pattern != NULL && fits(pattern, b->o.max_act))
+        keep(b, warm_up(b, pattern, &how), fused);
+    hr_schedule_destroy(pattern);
 }
 
 enum { LONGEST = 4 }; /* step of a pattern */
 
-static void try_patterns(hr__build *b, bool fused)
+static void search(hr__build *b, bool fused)
 {
     for (int k = 0; k < LONGEST * LONGEST * LONGEST * LONGEST && b->st >= 0; k++) {
         hr__steps steps = {.down_f = 1 + k % LONGEST,
@@ -107,18 +121,35 @@ static void try_patterns(hr__build *b, bool fused)
         if (!fused || (steps.down_b > 1 && steps.up_b > 1)) /* a whole one takes two */
             try_pattern(b, &steps, fused);
     }
+    if (b->st >= 0)
+        hr__list_best(b, &(hr__list_rules){.limit = b->o.max_act, .fused = fused});
 }
 
 void hr__v_orders(hr__build *b)
 {
-    try_patterns(b, false);
-    if (b->st >= 0)
-        hr__list_best(b, &(hr__list_rules){.limit = b->o.max_act});
+    search(b, false);
 }
 
-void hr__v_whole_orders(hr__build *b)
+static bool equal_costs(const hr_schedule *s)
 {
-    try_patterns(b, true);
-    if (b->st >= 0)
-        hr__list_best(b, &(hr__list_rules){.limit = b->o.max_act, .fused = true});
+    for (int i = 0; i < s->stages; i++)
+        if (s->cost[i].f != s->cost[0].f || s->cost[i].i != s->cost[0].f ||
+            s->cost[i].w != s->cost[0].f || s->cost[i].recompute)
+            return false;
+    return s->comm == 0 && s->latency == 0;
+}
+
+void hr__v_known_orders(hr__build *b, const hr__v_known *k)
+{
+    hr__warm how = {.limit = k->limit, .room = k->room, .fused = k->fused};
+    hr_schedule *pattern = NULL;
+    if (k->limit <= b->o.max_act)
+        pattern = unroll(b, &k->steps, k->fused);
+    hr_schedule *known = pattern ? warm_up(b, pattern, &how) : NULL;
+    hr_schedule_destroy(pattern);
+    bool done = known != NULL && k->limit == b->o.max_act && equal_costs(b->s);
+    if (known != NULL)
+        hr__keep_better(b, known);
+    if (!done && b->st >= 0)
+        search(b, k->fused);
 }

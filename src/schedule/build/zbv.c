@@ -70,7 +70,7 @@ static void orders(hr__build *b)
         order(&known, r);
     b->st = known.st;
     if (b->o.max_act > 0 && b->st >= 0) {
-        hr__v_try(b, known.s, false);
+        hr__v_try(b, known.s);
         if (b->st >= 0)
             hr__v_orders(b);
         return;
