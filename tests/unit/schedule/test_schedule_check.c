@@ -149,13 +149,13 @@ static void a_pair_of_many_waits_with_each_of_them(void **state)
 {
     char text[1600] = "rank 0 0F0 0B0";
     for (int m = 1; m < 21; m++)
-        snprintf(text + strlen(text), 20, " 0F%d 0B%d", m, m);
+        snprintf(text + strlen(text), 40, " 0F%d 0B%d", m, m);
     strcat(text, "\nrank 1 (");
     for (int m = 1; m < 21; m++)
-        snprintf(text + strlen(text), 20, "1F%d;", m);
+        snprintf(text + strlen(text), 40, "1F%d;", m);
     strcat(text, "1F0;1B0)");
     for (int m = 1; m < 21; m++)
-        snprintf(text + strlen(text), 20, " 1B%d", m);
+        snprintf(text + strlen(text), 40, " 1B%d", m);
     strcat(text, "\n");
     fails(2, 21, text, "deadlock",
           "deadlock: rank 1, position 0: 1B0 waits for 1F0 at position 20 of rank 1");
