@@ -5,6 +5,7 @@
 #include "headrace/autograd.h"
 #include "headrace/base.h"
 #include "headrace/device.h"
+#include "headrace/exec.h"
 #include "headrace/group.h"
 #include "headrace/moe.h"
 #include "headrace/ops.h"

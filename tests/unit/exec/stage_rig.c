@@ -31,42 +31,50 @@ static hr_status make_loss(void *ctx, const hr_exec_at *at, hr_tensor *output,
     return hr_tensor_detach(*loss, kept);
 }
 
-static void cut(stage_rig *r, int s)
+static void cut(rig_side *side, const toy_model *m, int stage, int of)
 {
-    rig_side *side = &r->side[s];
-    bool last = s == RIG_STAGES - 1;
-    *side = (rig_side){.rig = r, .chunk = r->m->chunk, .fail_at = -1};
-    side->chunk.layers = &r->m->desc[s ? RIG_CUT : 0];
-    side->chunk.n_layers = last ? TOY_LAYERS - RIG_CUT : RIG_CUT;
-    if (!last)
+    int begin = stage * TOY_LAYERS / of, end = (stage + 1) * TOY_LAYERS / of;
+    side->chunk = m->chunk;
+    side->chunk.layers = &m->desc[begin];
+    side->chunk.n_layers = end - begin;
+    if (stage + 1 < of)
         side->chunk.final_norm = NULL;
 }
 
-hr_status stage_rig_open(stage_rig *r, toy_model *m, const hr_plan_stage_opts *how)
+static hr_status add(stage_rig *r, rig_side *side, const hr_plan_stage_opts *how,
+                     int stage, int of)
+{
+    hr_plan_stage_opts opts = {HR_INIT(hr_plan_stage_opts),
+                               .stage = stage,
+                               .ctx = side,
+                               .plan = make_plan,
+                               .loss = make_loss,
+                               .vp_stage = HR_NO_STAGE,
+                               .delay_wgrad = how->delay_wgrad,
+                               .serial = how->serial,
+                               .recompute = how->recompute};
+    *side = (rig_side){.rig = r, .fail_at = -1};
+    cut(side, r->m, stage, of);
+    HR_TRY(hr_plan_stage_create(&opts, &side->stage));
+    side->fns = hr_plan_stage_fns(side->stage);
+    return HR_OK;
+}
+
+hr_status stage_rig_open(stage_rig *r, toy_model *m, const hr_plan_stage_opts *how,
+                         const int *stages, int n, int of)
 {
     memset(r, 0, sizeof *r);
     r->m = m;
-    for (int s = 0; s < RIG_STAGES; s++) {
-        hr_plan_stage_opts opts = {HR_INIT(hr_plan_stage_opts),
-                                   .stage = s,
-                                   .ctx = &r->side[s],
-                                   .plan = make_plan,
-                                   .loss = make_loss,
-                                   .vp_stage = HR_NO_STAGE,
-                                   .delay_wgrad = how->delay_wgrad,
-                                   .serial = how->serial,
-                                   .recompute = how->recompute};
-        cut(r, s);
-        HR_TRY(hr_plan_stage_create(&opts, &r->side[s].stage));
-        r->side[s].fns = hr_plan_stage_fns(r->side[s].stage);
-    }
+    r->n = n;
+    for (int i = 0; i < n; i++)
+        HR_TRY(add(r, &r->side[i], how, stages[i], of));
     return HR_OK;
 }
 
 void stage_rig_close(stage_rig *r)
 {
-    for (int s = 0; s < RIG_STAGES; s++)
-        hr_plan_stage_destroy(r->side[s].stage);
+    for (int i = 0; i < r->n; i++)
+        hr_plan_stage_destroy(r->side[i].stage);
     for (int m = 0; m < TOY_MICROBATCHES; m++)
         hr_tensor_release(r->loss[m]);
 }

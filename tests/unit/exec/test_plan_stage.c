@@ -17,7 +17,13 @@
             return hr_fail(HR_ERR_STATE, "expect", "line %d: %s", __LINE__, #what);    \
     } while (0)
 
-enum { RANKS = 2 };
+enum { RANKS = 2, STAGES = 2 };
+
+static hr_status open_two(stage_rig *r, toy_model *m, const hr_plan_stage_opts *how)
+{
+    static const int both[] = {0, 1};
+    return stage_rig_open(r, m, how, both, STAGES, STAGES);
+}
 
 /* ---- an order of work ----------------------------------------------------------------------- */
 typedef struct how {
@@ -39,12 +45,12 @@ static hr_exec_at at(const drive *d, int stage, int m, bool paired)
     return (hr_exec_at){.stage = stage,
                         .microbatch = m,
                         .first = stage == 0,
-                        .last = stage == RIG_STAGES - 1,
+                        .last = stage == STAGES - 1,
                         .backward = !d->how->forward_only,
                         .split = d->how->split,
                         .paired = paired,
                         .step = &counts,
-                        .scale = stage == RIG_STAGES - 1 ? 1 : 0};
+                        .scale = stage == STAGES - 1 ? 1 : 0};
 }
 
 static const hr_exec_stage *fns(const drive *d, int stage)
@@ -118,7 +124,7 @@ static hr_status phase(drive *d, int f_stage, int m)
 
 static hr_status weights(drive *d)
 {
-    for (int stage = 0; stage < RIG_STAGES; stage++)
+    for (int stage = 0; stage < STAGES; stage++)
         for (int m = 0; m < TOY_MICROBATCHES; m++) {
             hr_exec_at where = at(d, stage, m, false);
             HR_TRY(fns(d, stage)->weight_grad(fns(d, stage)->ctx, &where));
@@ -177,7 +183,7 @@ static hr_status all_ways(hr_group *world, void *arg)
     HR_TRY(toy_step(&m, &(toy_step_opts){.overlap = false}, &plain[rank]));
     for (int w = 0; w < WAYS; w++) {
         stage_rig r;
-        HR_TRY(stage_rig_open(&r, &m, &ways[w].stage));
+        HR_TRY(open_two(&r, &m, &ways[w].stage));
         HR_TRY(step(&r, &ways[w]));
         HR_TRY(stage_rig_read(&r, &got[rank][w]));
         stage_rig_close(&r);
@@ -210,7 +216,7 @@ static hr_status evaluation(hr_group *world, void *arg)
     how eval = {.forward_only = true};
     HR_TRY(toy_model_init(&m, world, true));
     HR_TRY(toy_step(&m, &(toy_step_opts){.overlap = false}, &plain[rank]));
-    HR_TRY(stage_rig_open(&r, &m, &eval.stage));
+    HR_TRY(open_two(&r, &m, &eval.stage));
     HR_TRY(step(&r, &eval));
     hr_mem_get_stats(hr_device_current(), &before);
     HR_TRY(step(&r, &eval));
@@ -253,7 +259,7 @@ static hr_status what_is_held(hr_group *world, void *arg)
         drive d = {.rig = &r, .how = &h};
         int64_t base, sent, gone, end;
         HR_TRY(toy_model_init(&m, world, true));
-        HR_TRY(stage_rig_open(&r, &m, &h.stage));
+        HR_TRY(open_two(&r, &m, &h.stage));
         HR_TRY(live(&base));
         HR_TRY(forward(&d, 0, 0));
         HR_TRY(live(&sent));
@@ -333,7 +339,7 @@ static hr_status told_of_a_pair(hr_group *world, hr_slot_fn postprocess,
     drive d = {.rig = &r, .how = &h};
     hr_tensor *out, *in;
     HR_TRY(toy_model_init(&m, world, true));
-    HR_TRY(stage_rig_open(&r, &m, &h.stage));
+    HR_TRY(open_two(&r, &m, &h.stage));
     r.side[0].chunk.postprocess = postprocess;
     r.side[1].chunk.preprocess = preprocess;
     HR_TRY(forward(&d, 0, 0));
@@ -383,7 +389,7 @@ static hr_status misuse(hr_group *world, void *arg)
     how h = {.split = false};
     drive d = {.rig = &r, .how = &h};
     HR_TRY(toy_model_init(&m, world, true));
-    HR_TRY(stage_rig_open(&r, &m, &h.stage));
+    HR_TRY(open_two(&r, &m, &h.stage));
     EXPECT(backward(&d, 0, 2) == HR_ERR_STATE);
     EXPECT(strcmp(hr_last_reason(), "no_forward") == 0);
     EXPECT(strstr(hr_last_error(), "stage 0, microbatch 2") != NULL);
@@ -417,12 +423,12 @@ static hr_status failures(hr_group *world, void *arg)
     for (int w = 0; w < WAYS; w++) {
         for (int n = 0; n < 2 * TOY_MICROBATCHES; n += 3) {
             stage_rig r;
-            HR_TRY(stage_rig_open(&r, &m, &ways[w].stage));
+            HR_TRY(open_two(&r, &m, &ways[w].stage));
             r.side[1].fail_at = n;
             hr_status st = step(&r, &ways[w]);
             EXPECT(n >= TOY_MICROBATCHES || st == HR_ERR_CALLBACK);
             r.side[1].fail_at = -1;
-            for (int s = 0; s < RIG_STAGES; s++)
+            for (int s = 0; s < STAGES; s++)
                 r.side[s].fns->drop(r.side[s].fns->ctx);
             HR_TRY(step(&r, &ways[w]));
             HR_TRY(stage_rig_read(&r, &got[0][w]));

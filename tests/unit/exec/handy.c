@@ -1,0 +1,454 @@
+/* The handy model; see handy.h. */
+#include "unit/exec/handy.h"
+#include "base/try.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+float handy_weight(int stage)
+{
+    static const float first[] = {2, 3, 5, 7}, then[] = {1, -1, 2};
+    return stage < 4 ? first[stage] : then[(stage - 4) % 3];
+}
+
+/* ---- kernels ----------------------------------------------------------------------------------- */
+struct work {
+    float *out, *sum; /* NULL: none */
+    const float *a, *b;
+    float by;
+    int n;
+};
+
+/* out = by * a, or by; sum += a . b */
+static hr_status multiply(const void *args, hr_team *team)
+{
+    const struct work *w = args;
+    for (int i = 0; w->out && i < w->n; i++)
+        w->out[i] = w->a ? w->by * w->a[i] : w->by;
+    for (int i = 0; w->sum && i < w->n; i++)
+        *w->sum += w->b ? w->a[i] * w->b[i] : w->a[i];
+    return HR_OK;
+}
+
+static hr_status launch(struct work w)
+{
+    size_t bytes = (size_t)w.n * sizeof(float);
+    hr_operand o[4];
+    int n = 0;
+    if (w.out)
+        o[n++] = (hr_operand){w.out, bytes, HR_WRITE};
+    if (w.sum)
+        o[n++] = (hr_operand){w.sum, sizeof(float), HR_READ_WRITE};
+    if (w.a)
+        o[n++] = (hr_operand){w.a, bytes, HR_READ};
+    if (w.b)
+        o[n++] = (hr_operand){w.b, bytes, HR_READ};
+    return hr_launch(hr_stream_current(), "multiply", multiply, &w, sizeof w, o, n);
+}
+
+/* ---- the functions of a stage ------------------------------------------------------------------ */
+static hr_status maybe_fail(const handy_stage *s, hr_action_kind kind, int m)
+{
+    const handy *h = s->h;
+    if (kind != h->fail_kind || s->stage != h->fail_stage || m != h->fail_microbatch)
+        return HR_OK;
+    return hr_fail(HR_ERR_CALLBACK, "made_up", "out of memory, say");
+}
+
+static int length_of(const handy *h, int m)
+{
+    return h->length[h->vary ? m : 0];
+}
+
+static hr_status make(const handy *h, int m, hr_tensor **out)
+{
+    int64_t n = length_of(h, m);
+    return hr_tensor_create(HR_F32, 1, &n, out);
+}
+
+static void note_live(handy *h, int change)
+{
+    h->live += change;
+    h->peak = h->live > h->peak ? h->live : h->peak;
+}
+
+static void let_go(hr_tensor **t)
+{
+    hr_tensor_release(*t);
+    *t = NULL;
+}
+
+static hr_status keep_input(handy_stage *s, const hr_exec_at *at, hr_tensor *in)
+{
+    handy *h = s->h;
+    int m = at->microbatch;
+    HANDY_EXPECT((in == NULL) == at->first && s->x[m] == NULL);
+    if (in) {
+        HANDY_EXPECT(hr_tensor_count(in) == length_of(h, m));
+        s->x[m] = hr_tensor_retain(in);
+        return HR_OK;
+    }
+    HR_TRY(make(h, m, &s->x[m]));
+    return launch((struct work){
+        .out = hr_tensor_f32(s->x[m]), .by = (float)(m + 1), .n = length_of(h, m)});
+}
+
+static hr_status forward(void *ctx, const hr_exec_at *at, hr_tensor *in,
+                         hr_tensor **out)
+{
+    handy_stage *s = ctx;
+    int m = at->microbatch, n = length_of(s->h, m);
+    HR_TRY(maybe_fail(s, HR_ACTION_F, m));
+    HR_TRY(keep_input(s, at, in));
+    s->forwards++;
+    if (at->last) {
+        /* The loss is its sum; what backward needs of it is its scale. */
+        HR_TRY(make(s->h, m, &s->dy[m]));
+        HR_TRY(launch((struct work){
+            .out = hr_tensor_f32(s->dy[m]), .by = (float)at->scale, .n = n}));
+    } else {
+        HR_TRY(make(s->h, m, out));
+        HR_TRY(launch((struct work){.out = hr_tensor_f32(*out),
+                                    .a = hr_tensor_f32(s->x[m]),
+                                    .by = handy_weight(s->stage),
+                                    .n = n}));
+    }
+    if (at->backward)
+        note_live(s->h, 1);
+    else {
+        let_go(&s->x[m]);
+        let_go(&s->dy[m]);
+    }
+    return HR_OK;
+}
+
+/* From s->dy[m], which goes on to the weight gradient. */
+static hr_status back(handy_stage *s, const hr_exec_at *at, hr_tensor *grad,
+                      hr_tensor **out)
+{
+    int m = at->microbatch, n = length_of(s->h, m);
+    HANDY_EXPECT((grad == NULL) == at->last && (s->dy[m] != NULL) == at->last);
+    if (grad)
+        s->dy[m] = hr_tensor_retain(grad);
+    struct work w = {
+        .a = hr_tensor_f32(s->dy[m]), .by = handy_weight(s->stage), .n = n};
+    if (at->first) {
+        hr_tensor *dx;
+        HR_TRY(make(s->h, m, &dx));
+        w.out = hr_tensor_f32(dx);
+        hr_status st = launch(w);
+        if (st >= 0)
+            st = launch((struct work){.a = w.out, .sum = &s->h->dx[m], .n = n});
+        hr_tensor_release(dx);
+        return st;
+    }
+    HR_TRY(make(s->h, m, out));
+    w.out = hr_tensor_f32(*out);
+    return launch(w);
+}
+
+static hr_status weight(handy_stage *s, int m)
+{
+    HANDY_EXPECT(s->x[m] && s->dy[m] && !s->reduced);
+    hr_status st = launch((struct work){.a = hr_tensor_f32(s->x[m]),
+                                        .b = hr_tensor_f32(s->dy[m]),
+                                        .sum = s->dw,
+                                        .n = length_of(s->h, m)});
+    s->wgrads[m]++;
+    let_go(&s->x[m]);
+    let_go(&s->dy[m]);
+    note_live(s->h, -1);
+    return st;
+}
+
+static hr_status backward(void *ctx, const hr_exec_at *at, hr_tensor *grad,
+                          hr_tensor **out)
+{
+    HANDY_EXPECT(!at->split);
+    HR_TRY(maybe_fail(ctx, HR_ACTION_B, at->microbatch));
+    HR_TRY(back(ctx, at, grad, out));
+    return weight(ctx, at->microbatch);
+}
+
+static hr_status input_grad(void *ctx, const hr_exec_at *at, hr_tensor *grad,
+                            hr_tensor **out)
+{
+    HANDY_EXPECT(at->split);
+    HR_TRY(maybe_fail(ctx, HR_ACTION_I, at->microbatch));
+    return back(ctx, at, grad, out);
+}
+
+static hr_status weight_grad(void *ctx, const hr_exec_at *at)
+{
+    HR_TRY(maybe_fail(ctx, HR_ACTION_W, at->microbatch));
+    return weight(ctx, at->microbatch);
+}
+
+/* As a plan does it: the forward's output leaves from another stream, before the pair is through. */
+static hr_status run_pair(handy *h, const hr_exec_half *f, const hr_exec_half *b,
+                          const hr_plan_hooks *hooks, hr_event *done)
+{
+    hr_stream *compute = hr_stream_current(), *comm = hr_get_comm_stream(), *previous;
+    HANDY_EXPECT(f->at->paired && b->at->paired && comm);
+    HR_TRY(hooks->pre_forward(hooks->ctx, 0));
+    HR_TRY(forward(f->ctx, f->at, f->in, f->out));
+    HR_TRY(hr_event_record(done, compute));
+    HR_TRY(hr_event_wait(done, comm));
+    hr_stream_enter(comm, &previous);
+    hr_status st = hooks->post_forward(hooks->ctx, *f->out, 0);
+    hr_stream_exit(comm, previous);
+    HR_TRY(st);
+    HR_TRY(hooks->pre_backward(hooks->ctx, 0));
+    HR_TRY((b->at->split ? input_grad : backward)(b->ctx, b->at, b->in, b->out));
+    h->hooks++;
+    return hooks->post_backward(hooks->ctx, *b->out, 0);
+}
+
+static hr_status pair(const hr_exec_half *f, const hr_exec_half *b,
+                      const hr_plan_hooks *hooks)
+{
+    hr_event *done;
+    handy *h = ((handy_stage *)f->ctx)->h;
+    HR_TRY(hr_event_create(hr_group_device(h->world), &done));
+    hr_status st = run_pair(h, f, b, hooks, done);
+    hr_event_destroy(done);
+    return st;
+}
+
+static hr_status reduce(void *ctx, int stage)
+{
+    handy_stage *s = ctx;
+    HANDY_EXPECT(s->stage == stage && !s->reduced);
+    s->reduced = true;
+    s->reductions++;
+    return HR_OK;
+}
+
+static hr_status tokens(void *ctx, int microbatch, int64_t *out)
+{
+    const handy_stage *s = ctx;
+    *out = s->h->tokens[microbatch];
+    return HR_OK;
+}
+
+static void drop(void *ctx)
+{
+    handy_stage *s = ctx;
+    for (int m = 0; m < HANDY_MICROBATCHES; m++) {
+        let_go(&s->x[m]);
+        let_go(&s->dy[m]);
+    }
+    s->h->live = 0;
+}
+
+/* ---- a rank ------------------------------------------------------------------------------------ */
+hr_status handy_init(handy *h, hr_group *world, int dp)
+{
+    int ranks[64], p = hr_group_size(world) / dp;
+    hr_stream *s = hr_stream_current();
+    void *there;
+    *h = (handy){.world = world, .dp = dp, .fail_kind = HR_ACTION_RECV_B};
+    h->line = hr_group_rank(world) / p;
+    for (int d = 0; d < dp; d++) {
+        hr_group *g;
+        for (int r = 0; r < p; r++)
+            ranks[r] = d * p + r;
+        HR_TRY(hr_group_create(world, ranks, p, &g));
+        if (g)
+            h->pp = g;
+    }
+    for (int m = 0; m < HANDY_MICROBATCHES; m++) {
+        h->length[m] = 2;
+        h->tokens[m] = m % 4 < 2 ? 1 : 2 * (m % 4 - 1); /* 1 1 2 4: means are exact */
+    }
+    HR_TRY(
+        hr_mem_alloc(s, (HANDY_STAGES + HANDY_MICROBATCHES) * sizeof(float), &there));
+    h->dx = there;
+    for (int i = 0; i < HANDY_STAGES; i++)
+        h->stage[i] =
+            (handy_stage){.h = h, .stage = i, .dw = h->dx + HANDY_MICROBATCHES + i};
+    return hr_set_streams(NULL, false);
+}
+
+void handy_fini(handy *h)
+{
+    for (int i = 0; i < HANDY_STAGES; i++)
+        drop(&h->stage[i]);
+    hr_exec_destroy(h->e);
+    hr_mem_free(h->dx, NULL);
+    hr_group_release(h->pp);
+}
+
+static bool runs_here(const handy *h, const hr_schedule *s, int stage,
+                      const hr_schedule_shape *shape)
+{
+    for (int m = 0; m < shape->microbatches; m++)
+        if (hr_schedule_rank_of(s, stage, m) == hr_group_rank(h->pp))
+            return true;
+    return false;
+}
+
+static hr_exec_stage functions(handy *h, int stage)
+{
+    return (hr_exec_stage){HR_INIT(hr_exec_stage),
+                           .stage = stage,
+                           .ctx = &h->stage[stage],
+                           .forward = forward,
+                           .backward = backward,
+                           .input_grad = h->no_split ? NULL : input_grad,
+                           .weight_grad = h->no_split ? NULL : weight_grad,
+                           .pair = h->pairs ? pair : NULL,
+                           .reduce = reduce,
+                           .tokens = tokens,
+                           .drop = drop};
+}
+
+static hr_status open_executor(handy *h, const hr_schedule_shape *shape)
+{
+    hr_exec_stage stage[HANDY_STAGES];
+    hr_exec_shape shapes[HANDY_STAGES];
+    for (int i = 0; i < h->n_mine; i++)
+        stage[i] = functions(h, h->mine[i]);
+    for (int i = 0; i < HANDY_STAGES; i++)
+        shapes[i] = (hr_exec_shape){HR_F32, 1, {h->length[0]}};
+    hr_exec_destroy(h->e);
+    h->e = NULL;
+    h->stages = shape->stages;
+    return hr_exec_create(&(hr_exec_opts){HR_INIT(hr_exec_opts), .pp = h->pp,
+                                          .world = h->world, .dp = h->dp,
+                                          .stages = stage, .n_stages = h->n_mine,
+                                          .shapes = h->vary ? NULL : shapes,
+                                          .n_shapes = h->vary ? 0 : shape->stages},
+                          &h->e);
+}
+
+hr_status handy_load(handy *h, const hr_schedule *s, hr_program **out)
+{
+    hr_schedule_shape shape;
+    int n = 0, mine[HANDY_STAGES];
+    hr_schedule_get_shape(s, &shape);
+    for (int i = 0; i < shape.stages; i++)
+        if (runs_here(h, s, i, &shape))
+            mine[n++] = i;
+    /* Any rank's change is one of all: a placement differs on all but the middle. */
+    int64_t differs = !h->e || h->stages != shape.stages || n != h->n_mine ||
+                      memcmp(mine, h->mine, (size_t)n * sizeof *mine) != 0;
+    HR_TRY(hr_all_reduce(h->world, &differs, &differs, 1, HR_I64, HR_MAX,
+                         hr_stream_current()));
+    HR_TRY(hr_stream_synchronize(hr_stream_current()));
+    if (differs) {
+        h->n_mine = n;
+        memcpy(h->mine, mine, (size_t)n * sizeof *mine);
+        HR_TRY(open_executor(h, &shape));
+    }
+    return hr_exec_load(h->e, s, out);
+}
+
+hr_status handy_generate(handy *h, const char *name, int chunks, int microbatches,
+                         hr_schedule **s, hr_program **out)
+{
+    *out = NULL;
+    HR_TRY(hr_schedule_generate(
+        name,
+        &(hr_generate_opts){HR_INIT(hr_generate_opts), .ranks = hr_group_size(h->pp),
+                            .chunks = chunks, .microbatches = microbatches},
+        s));
+    hr_status st = handy_load(h, *s, out);
+    if (st < 0) {
+        hr_schedule_destroy(*s);
+        *s = NULL;
+    }
+    return st;
+}
+
+/* ---- what must come out ------------------------------------------------------------------------ */
+hr_status handy_zero(handy *h)
+{
+    h->hooks = h->live = h->peak = 0;
+    for (int i = 0; i < HANDY_STAGES; i++) {
+        handy_stage *s = &h->stage[i];
+        s->forwards = s->reductions = 0;
+        s->reduced = false;
+        memset(s->wgrads, 0, sizeof s->wgrads);
+    }
+    return hr_fill(hr_stream_current(), h->dx, 0,
+                   (HANDY_STAGES + HANDY_MICROBATCHES) * sizeof(float));
+}
+
+static double scale_of(const handy *h, int m, int microbatches, hr_loss_mode mode)
+{
+    int64_t all = 0;
+    for (int i = 0; i < microbatches; i++)
+        all += h->tokens[i];
+    if (mode == HR_LOSS_MEAN_TOKEN)
+        return 1.0 / (double)(all * h->dp);
+    if (mode == HR_LOSS_MEAN_MICROBATCH)
+        return 1.0 / (double)(h->tokens[m] * microbatches * h->dp);
+    return 1;
+}
+
+static hr_status compare(handy *h, const float *got, const hr_schedule_shape *shape,
+                         hr_loss_mode mode)
+{
+    double product = 1, all = 0;
+    for (int i = 0; i < shape->stages; i++)
+        product *= handy_weight(i);
+    for (int m = 0; m < shape->microbatches; m++) {
+        double dx = product * scale_of(h, m, shape->microbatches, mode) *
+                    length_of(h, m) * h->dp;
+        all += dx * (m + 1);
+        if (got[m] != (float)dx)
+            return hr_fail(HR_ERR_MISMATCH, "dx", "dx of %d is %g, not %g", m, got[m],
+                           dx);
+    }
+    for (int i = 0; i < shape->stages; i++)
+        if (got[HANDY_MICROBATCHES + i] != (float)(all / handy_weight(i)))
+            return hr_fail(HR_ERR_MISMATCH, "dw", "dw of stage %d is %g, not %g", i,
+                           got[HANDY_MICROBATCHES + i], all / handy_weight(i));
+    return HR_OK;
+}
+
+/* Each weight gradient once, before the one reduction of its stage; nothing kept. */
+static hr_status check_counts(const handy *h, const hr_schedule *s,
+                              const hr_schedule_shape *shape)
+{
+    HANDY_EXPECT(h->live == 0);
+    for (int i = 0; i < h->n_mine; i++) {
+        const handy_stage *st = &h->stage[h->mine[i]];
+        HANDY_EXPECT(st->reductions == !shape->forward_only);
+        for (int m = 0; m < shape->microbatches; m++) {
+            bool here = hr_schedule_rank_of(s, h->mine[i], m) == hr_group_rank(h->pp);
+            HANDY_EXPECT(st->x[m] == NULL && st->dy[m] == NULL);
+            HANDY_EXPECT(st->wgrads[m] == (here && !shape->forward_only));
+        }
+    }
+    return HR_OK;
+}
+
+hr_status handy_check(handy *h, const hr_schedule *s, hr_loss_mode mode)
+{
+    float sum[HANDY_STAGES + HANDY_MICROBATCHES];
+    int64_t n = HANDY_STAGES + HANDY_MICROBATCHES;
+    hr_schedule_shape shape;
+    hr_schedule_get_shape(s, &shape);
+    HR_TRY(check_counts(h, s, &shape));
+    HR_TRY(
+        hr_all_reduce(h->world, h->dx, h->dx, n, HR_F32, HR_SUM, hr_stream_current()));
+    HR_TRY(hr_copy(hr_stream_current(), sum, h->dx, sizeof sum));
+    HR_TRY(hr_device_synchronize(hr_group_device(h->world)));
+    if (!shape.forward_only)
+        return compare(h, sum, &shape, mode);
+    for (int i = 0; i < n; i++)
+        HANDY_EXPECT(sum[i] == 0);
+    return HR_OK;
+}
+
+hr_status handy_step(handy *h, const hr_schedule *s, const hr_program *p,
+                     hr_loss_mode mode)
+{
+    HR_TRY(handy_zero(h));
+    HR_TRY(hr_exec_step(
+        h->e, p, &(hr_exec_step_opts){HR_INIT(hr_exec_step_opts), .mode = mode}, NULL));
+    return handy_check(h, s, mode);
+}

@@ -1,0 +1,66 @@
+/* The handy model: stage s computes y = w_s * x on its own kernels, w = 2, 3, 5, 7 and then 1, -1, 2;
+ * microbatch m has x = m + 1 in each of its elements; the loss is the sum of y. Integers, so that
+ * every sum is exact in any order. */
+#ifndef HANDY_H
+#define HANDY_H
+#include "headrace/exec.h"
+
+enum { HANDY_STAGES = 32, HANDY_MICROBATCHES = 64 };
+
+#define HANDY_EXPECT(cond)                                                             \
+    do {                                                                               \
+        if (!(cond))                                                                   \
+            return hr_fail(HR_ERR_MISMATCH, "expect", "%s:%d: %s (last: %s)",          \
+                           __FILE__, __LINE__, #cond, hr_last_error());                \
+    } while (0)
+
+/* Of one stage on one rank. */
+typedef struct handy_stage {
+    struct handy *h;
+    int stage;
+    float *dw; /* device */
+    hr_tensor *x[HANDY_MICROBATCHES], *dy[HANDY_MICROBATCHES];
+    int forwards, wgrads[HANDY_MICROBATCHES], reductions;
+    bool reduced;
+} handy_stage;
+
+/* A rank. What is to be chosen is set between handy_init() and handy_load(). */
+typedef struct handy {
+    hr_group *world, *pp;
+    int dp, line;    /* pipelines, and which this rank is in */
+    bool vary;       /* lengths, as `length` says; else `length[0]` */
+    bool no_split;   /* stages that cannot split their backward */
+    bool pairs;      /* stages that run pairs */
+    bool free_early; /* outputs are given up by the stage right away */
+    int length[HANDY_MICROBATCHES];
+    int64_t tokens[HANDY_MICROBATCHES];
+    /* Fail in this kind of action, on this stage and microbatch; HR_ACTION_RECV_B: never. */
+    hr_action_kind fail_kind;
+    int fail_stage, fail_microbatch;
+
+    hr_exec *e;
+    int stages; /* of the model that `e` was made for */
+    int n_mine, mine[HANDY_STAGES];
+    handy_stage stage[HANDY_STAGES]; /* by number along the model */
+    float *dx;                       /* device: [HANDY_MICROBATCHES] */
+    int live, peak; /* activations: from forward to the last part of the backward */
+    int hooks;      /* called in pairs */
+} handy;
+
+hr_status handy_init(handy *h, hr_group *world, int dp);
+void handy_fini(handy *h);
+
+/* The executor for where `s` has its stages, if it is not there yet; and the program. */
+hr_status handy_load(handy *h, const hr_schedule *s, hr_program **out);
+/* Generate and load: NULL `out` for what the generator or the executor refuses. */
+hr_status handy_generate(handy *h, const char *name, int chunks, int microbatches,
+                         hr_schedule **s, hr_program **out);
+/* One step from zeroed gradients, and the comparison with what must come out, on all ranks. */
+hr_status handy_step(handy *h, const hr_schedule *s, const hr_program *p,
+                     hr_loss_mode mode);
+/* The parts of it. */
+hr_status handy_zero(handy *h);
+hr_status handy_check(handy *h, const hr_schedule *s, hr_loss_mode mode);
+float handy_weight(int stage);
+
+#endif

@@ -1,0 +1,72 @@
+/* The handy model under every schedule: exact gradients, in all modes of scale. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/try.h"
+#include "unit/exec/handy.h"
+
+static hr_local_opts quick(void)
+{
+    return (hr_local_opts){HR_INIT(hr_local_opts), .timeout_s = 20};
+}
+
+static void expect_done(int ranks, hr_rank_fn fn, void *arg)
+{
+    hr_local_opts o = quick();
+    hr_status st = hr_local_run(ranks, &o, fn, arg);
+    if (st < 0)
+        fail_msg("%s", hr_last_error());
+}
+
+static const char *running; /* of the test, for the failure's words */
+
+struct ask {
+    int dp;
+    bool pairs;
+};
+
+static hr_status steps_of(handy *h, const char *name, int chunks)
+{
+    hr_schedule *s;
+    hr_program *p;
+    running = name;
+    hr_status st = handy_generate(h, name, chunks, 8, &s, &p);
+    if (st == HR_ERR_UNSUPPORTED) /* parts of sequences */
+        return HR_OK;
+    HR_TRY(st);
+    for (int mode = HR_LOSS_SUM; mode <= HR_LOSS_MEAN_TOKEN && st >= 0; mode++)
+        st = handy_step(h, s, p, (hr_loss_mode)mode);
+    hr_program_destroy(p);
+    hr_schedule_destroy(s);
+    return st;
+}
+
+static hr_status every_schedule(hr_group *world, void *arg)
+{
+    const struct ask *ask = arg;
+    handy h;
+    HR_TRY(handy_init(&h, world, ask->dp));
+    h.pairs = ask->pairs;
+    hr_status st = HR_OK;
+    for (int i = 0; st >= 0 && hr_schedule_name(i); i++)
+        st = steps_of(&h, hr_schedule_name(i), 0);
+    handy_fini(&h);
+    return st;
+}
+
+static void every_schedule_gives_exact_gradients(void **state)
+{
+    expect_done(4, every_schedule, &(struct ask){.dp = 1});
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_schedule_gives_exact_gradients),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
