@@ -3,8 +3,9 @@
 #include "checkpoint.h"
 #include "commands.h"
 #include "data.h"
+#include "pipeline.h"
 
-static void put_summary(const train_options *o, const data_set *d)
+static void put_summary(const train_options *o, const pipeline *p, const data_set *d)
 {
     static const char *const names[DATA_PARTS] = {"training", "validation"};
     const model_shape *m = &o->model;
@@ -17,7 +18,11 @@ static void put_summary(const train_options *o, const data_set *d)
     printf("%-12s%d layers (%d dense), width %d, %d heads, %d experts, top-%d%s\n",
            "model", m->layers, m->dense_layers, m->width, m->heads, m->experts,
            m->top_k, m->mtp ? ", multi-token prediction" : "");
-    printf("%-12s%d, %d experts each\n", "ranks", o->ep, m->experts / o->ep);
+    printf("%-12s%d, %d experts of a layer each\n", "ranks", o->pp * o->dp,
+           m->experts / o->ep);
+    if (p->stages > 1)
+        printf("%-12s%d on %d pipeline ranks, schedule %s, %d pairs\n", "stages",
+               p->stages, o->pp, p->name, p->pairs);
     printf(
         "%-12s%lld, %d microbatches of %d x %d bytes on each rank: %lld bytes each\n",
         "steps", (long long)o->steps, o->microbatches, o->micro_batch_size, m->seq,
@@ -32,12 +37,17 @@ hr_status hr_app_dry_run(const train_options *o)
     data_set *d = NULL;
     safetensors *file = NULL;
     checkpoint_info info;
+    pipeline p;
     APP_TRY(hr_app_data_open(o->data, DATA_CAP, &d));
     hr_status st = hr_app_data_check(d, o->model.seq);
     if (st == HR_OK && o->resume)
         st = hr_app_checkpoint_resume(o, &info, &file);
     if (st == HR_OK)
-        put_summary(o, d);
+        st = hr_app_pipeline_make(o, &p);
+    if (st == HR_OK) {
+        put_summary(o, &p, d);
+        hr_app_pipeline_fini(&p);
+    }
     hr_app_safetensors_close(file);
     hr_app_data_close(d);
     return st;

@@ -1,11 +1,24 @@
 /* headrace train: read the options, run, and say how it ended. */
 #include "commands.h"
 #include "interrupt.h"
+#include "pipeline.h"
+
+/* What only the schedule and the layout show to be impossible is a wrong option, too. */
+static hr_status check_pipeline(const train_options *o)
+{
+    pipeline p;
+    hr_status st = hr_app_pipeline_make(o, &p);
+    if (st == HR_OK)
+        hr_app_pipeline_fini(&p);
+    return st;
+}
 
 int hr_app_cmd_train(int argc, char *const *argv)
 {
     static train_options o; /* holds several paths: too large for a stack */
     hr_status st = hr_app_options_train(argc, argv, &o);
+    if (st == HR_OK)
+        st = check_pipeline(&o);
     if (st != HR_OK)
         return hr_app_usage("train", st);
     st = hr_app_interrupt_install();

@@ -62,30 +62,29 @@ static hr_status init_stages(hr_app_model *m, const hr_app_model_opts *o)
                          layers);
 }
 
-/* The first stage of this rank that needs entry `i`; NULL: none does. */
-static const hr_app_stage *holder(const hr_app_model *m, int i)
+/* Does a stage of this rank need entry `i`? */
+static bool is_held(const hr_app_model *m, int i)
 {
     for (int k = 0; k < m->n_stages; k++)
         if (hr_app_catalog_in(m->catalog, i, &m->stages[k].part))
-            return &m->stages[k];
-    return NULL;
+            return true;
+    return false;
 }
 
 static hr_status declare(hr_app_model *m, int rank, int ranks)
 {
     m->param_of = calloc((size_t)m->catalog->n, sizeof *m->param_of);
     for (int i = 0; i < m->catalog->n; i++) {
-        const hr_app_stage *s = holder(m, i);
+        bool held = is_held(m, i);
         int at = -1;
-        if (m->param_of && s)
+        if (m->param_of && held)
             at = hr_app_params_add(&m->params, &m->catalog->list[i].spec, rank, ranks);
-        if (!m->param_of || (s && at < 0))
+        if (!m->param_of || (held && at < 0))
             return hr_fail(HR_ERR_NOMEM, NULL, "no memory for the list of parameters");
         m->param_of[i] = at;
         if (at < 0)
             continue;
         m->params.list[at].entry = i;
-        m->params.list[at].stage = s->stage;
     }
     return HR_OK;
 }

@@ -58,11 +58,12 @@ static hr_status check_ranks(train_options *o)
             HR_ERR_INVALID, "dp_ep",
             "--dp %d is not a multiple of --ep %d; the nearest valid value is %d",
             o->dp, o->ep, nearest_multiple(o->dp, o->ep));
-    if (o->dp != o->ep)
-        return hr_fail(HR_ERR_UNSUPPORTED, "dp_ep",
-                       "--dp %d with --ep %d: this build does not have replicated "
-                       "experts; the one valid value is %d",
-                       o->dp, o->ep, o->ep);
+    if ((int64_t)o->pp * o->dp > OPTION_RANKS)
+        return hr_fail(
+            HR_ERR_INVALID, "ranks",
+            "--pp %d x --dp %d is more than the %d ranks that a run can have; "
+            "the nearest valid --pp is %d",
+            o->pp, o->dp, OPTION_RANKS, OPTION_RANKS / o->dp);
     return HR_OK;
 }
 
@@ -122,6 +123,7 @@ hr_status hr_app_check_train(train_options *o, option_set given)
     APP_TRY(check_ranks(o));
     APP_TRY(check_batch(o, given));
     APP_TRY(check_rate(o, given));
+    o->overlap_asked = o->overlap && is_given(given, "overlap");
     if (!o->data[0] || !o->out[0])
         return hr_fail(HR_ERR_INVALID, "option_value", "--%s is empty; it wants a path",
                        o->data[0] ? "out" : "data");

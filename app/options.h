@@ -37,13 +37,17 @@ typedef struct train_options {
     model_shape model;
     char data[OPTION_PATH], out[OPTION_PATH], config[OPTION_PATH];
     int64_t steps, seed;
+    int pp, vp; /* vp: stages a rank; 0: as the schedule has it */
     int ep, dp; /* dp: 0 in, set to ep by the checks */
     int microbatches, micro_batch_size;
     int global_batch_size; /* = microbatches * micro_batch_size * dp after the checks */
     int overlap, delay_wgrad;
-    int dispatcher;            /* 0 all-to-all, 1 symmetric: an hr_moe_kind */
-    double capacity_factor;    /* of the symmetric one; 0: nothing can overflow */
-    double link_gbps, link_us; /* both 0: no imitated link */
+    int overlap_asked;          /* by name, so that it must come to something */
+    char schedule[OPTION_PATH]; /* a name or a file; "": by overlap and vp */
+    char layout[OPTION_PATH];   /* which layers lie where; "": evenly */
+    int dispatcher;             /* 0 all-to-all, 1 symmetric: an hr_moe_kind */
+    double capacity_factor;     /* of the symmetric one; 0: nothing can overflow */
+    double link_gbps, link_us;  /* both 0: no imitated link */
     double timeout_s;
     int checkpoint_every; /* steps; 0: only at the end */
     int keep;             /* checkpoints, the newest included */
@@ -60,8 +64,7 @@ typedef struct train_options {
     double time_limit_s; /* 0: none */
     char device[16];
     /* Of builds to come: taken at the one value that this build has, never read. */
-    int pp, vp;
-    char schedule[16], layout[OPTION_PATH], profile[16];
+    char profile[16];
 } train_options;
 
 typedef struct sample_options {

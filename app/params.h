@@ -34,7 +34,6 @@ typedef struct hr_app_param {
     int64_t first;  /* index of its first element in the whole parameter */
     float std;
     int entry;    /* in the list of the whole model */
-    int stage;    /* that it belongs to; the first of several */
     hr_tensor *w; /* leaf; its gradient is a part of the region's */
 } hr_app_param;
 

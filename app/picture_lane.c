@@ -26,7 +26,8 @@ double hr_app_axis_x(const time_axis *a, int64_t ns)
 
 bool hr_app_lane_is(const hr_lane *lane, int rank, lane_role role)
 {
-    static const char *const names[LANE_ROLES] = {"compute", "communication"};
+    static const char *const names[LANE_ROLES] = {"compute", "communication", "send",
+                                                  "receive"};
     return hr_lane_rank(lane) == rank && strcmp(hr_lane_role(lane), names[role]) == 0;
 }
 
@@ -151,27 +152,45 @@ static hr_span in_its_node(const hr_span *spans, size_t n, size_t i)
     return s;
 }
 
-/* A transfer, or the wait before it: the lower part of the frame in detail, else all of the row. */
+static void label_transfer(canvas *c, const hr_span *s, const rectangle *r)
+{
+    char batch[16];
+    double size = r->h < 20 ? 10 : 12;
+    snprintf(batch, sizeof batch, "%d", s->microbatch);
+    hr_app_canvas_font(c, size, true);
+    if (s->microbatch >= 0 && hr_app_canvas_text_width(c, batch) + 2 <= r->w)
+        hr_app_canvas_text(c, r->x + r->w / 2, r->y + r->h / 2 + size * 0.37,
+                           ALIGN_CENTER, on_colour(s->dir), batch);
+}
+
+/* A transfer, or the wait before it. */
 static void draw_transfer(canvas *c, const hr_span *s, const rectangle *r, bool detail)
 {
-    double y = detail ? r->y + r->h * 0.44 : r->y,
-           h = r->y + r->h - y - (detail ? 3 : 0);
-    char batch[16];
     if (s->kind == HR_SPAN_TRANSFER) {
-        hr_app_canvas_box(c, r->x, y, r->w, h, detail ? 2 : 0);
+        hr_app_canvas_box(c, r->x, r->y, r->w, r->h, detail ? 2 : 0);
         hr_app_canvas_fill(c, hr_app_dir_colour(s->dir), 1);
-        snprintf(batch, sizeof batch, "%d", s->microbatch);
-        hr_app_canvas_font(c, 12, true);
-        if (detail && s->microbatch >= 0 &&
-            hr_app_canvas_text_width(c, batch) + 2 <= r->w)
-            hr_app_canvas_text(c, r->x + r->w / 2, y + h / 2 + 4.5, ALIGN_CENTER,
-                               on_colour(s->dir), batch);
+        if (detail)
+            label_transfer(c, s, r);
     } else if (detail && r->w > 2) {
-        hr_app_draw_hatched(c, r->x, y, r->w, h);
+        hr_app_draw_hatched(c, r->x, r->y, r->w, r->h);
     } else {
-        hr_app_canvas_box(c, r->x, y, r->w, h, 0);
+        hr_app_canvas_box(c, r->x, r->y, r->w, r->h, 0);
         hr_app_canvas_fill(c, 0xD1D5DB, 1);
     }
+}
+
+/* What a communication row shows of a span that is no node: in detail below the name of its node. A
+ * receive is posted long before it can begin, so its wait says nothing. */
+static void draw_on_wire(canvas *c, const hr_span *s, rectangle r, lane_role role,
+                         bool detail)
+{
+    if (role == LANE_RECEIVE && s->kind == HR_SPAN_PEERS)
+        return;
+    if (role == LANE_COMMUNICATION && detail) {
+        r.y += r.h * 0.44;
+        r.h = r.h * 0.56 - 3;
+    }
+    draw_transfer(c, s, &r, detail);
 }
 
 static void draw_spans(canvas *c, const hr_lane *lane, lane_role role,
@@ -186,14 +205,14 @@ static void draw_spans(canvas *c, const hr_lane *lane, lane_role role,
         bool is_node = s->kind == HR_SPAN_NODE;
         if (is_node != nodes || s->kind == HR_SPAN_BUSY || !place(s, a, y, height, &r))
             continue;
-        if (is_node && detail)
+        if (is_node && detail && role <= LANE_COMMUNICATION)
             draw_node(c, s, &r, role);
         else if (is_node && role == LANE_COMPUTE) {
             hr_app_canvas_box(c, r.x, r.y, r.w, r.h, 0);
             hr_app_canvas_fill(c, hr_app_dir_colour(s->dir), 1);
-        } else if (!is_node && role == LANE_COMMUNICATION) {
-            hr_span transfer = in_its_node(spans, n, i);
-            draw_transfer(c, &transfer, &r, detail);
+        } else if (!is_node && role != LANE_COMPUTE) {
+            hr_span on_wire = in_its_node(spans, n, i);
+            draw_on_wire(c, &on_wire, r, role, detail);
         }
     }
 }

@@ -10,7 +10,13 @@ typedef struct time_axis {
     double x, width;
 } time_axis;
 
-typedef enum lane_role { LANE_COMPUTE, LANE_COMMUNICATION, LANE_ROLES } lane_role;
+typedef enum lane_role {
+    LANE_COMPUTE,
+    LANE_COMMUNICATION, /* of experts, and sums of gradients */
+    LANE_SEND,          /* between pipeline stages; a lane a channel */
+    LANE_RECEIVE,
+    LANE_ROLES
+} lane_role;
 
 double hr_app_axis_x(const time_axis *a, int64_t ns);
 

@@ -24,6 +24,7 @@ enum {
     READABLE = 24, /* nodes of a compute row that can be read beside each other */
     THIN = 13,     /* height of a row of the upper panel */
     TALL = 50,     /* of the lower */
+    SLIM = 20,     /* of the lower: to, and from, other stages */
     PANEL_GAP = 58
 };
 
@@ -34,6 +35,7 @@ typedef struct page {
     int64_t origin_ns; /* 0 ms */
     time_axis whole, part;
     bool zoomed;
+    bool stages; /* something goes from stage to stage */
 } page;
 
 /* ---- what to show ------------------------------------------------------------------------ */
@@ -60,6 +62,7 @@ static void survey(page *g)
         const hr_lane *lane = hr_timeline_lane_at(g->t, i);
         size_t n = 0;
         const hr_span *s = hr_lane_spans(lane, &n);
+        g->stages |= hr_app_lane_is(lane, hr_lane_rank(lane), LANE_SEND) && n > 0;
         if (!hr_app_lane_is(lane, hr_lane_rank(lane), LANE_COMPUTE) &&
             !hr_app_lane_is(lane, hr_lane_rank(lane), LANE_COMMUNICATION))
             continue;
@@ -145,7 +148,7 @@ static void draw_legend(canvas *c)
                                         "weight gradients"};
     static const int order[] = {HR_DIR_FORWARD, HR_DIR_BACKWARD, HR_DIR_WGRAD,
                                 HR_DIR_NONE};
-    double x = WIDTH - 522, y = 38;
+    double x = WIDTH - 522, y = 66;
     for (int i = 0; i < 4; i++) {
         int dir = order[i];
         hr_app_canvas_box(c, x, y - 11, 14, 14, 3);
@@ -163,6 +166,15 @@ static double hidden(const page *g, int rank)
     if (hr_timeline_overlap(g->t, rank, &o) < 0 || o.comm_ns <= 0)
         return -1;
     return (double)o.hidden_ns / (double)o.comm_ns;
+}
+
+/* Share of the whole stretch in which the rank does not compute. */
+static double bubble(const page *g, int rank)
+{
+    hr_overlap o;
+    if (hr_timeline_overlap(g->t, rank, &o) < 0)
+        return 1;
+    return 1 - (double)o.compute_ns / (double)(g->whole.end_ns - g->whole.begin_ns);
 }
 
 static void draw_head(canvas *c, const page *g)
@@ -197,15 +209,23 @@ static void draw_head(canvas *c, const page *g)
 }
 
 /* ---- panels ----------------------------------------------------------------------------------- */
-static double rank_height(bool detail)
+/* Rows of a rank with the gaps between them, from top to bottom. */
+static double rows_height(const page *g, bool detail)
 {
-    return 2 * (detail ? TALL : THIN) + (detail ? 4 : 2) + (detail ? 16 : 8);
+    double gap = detail ? 4 : 2;
+    return 2 * (detail ? TALL : THIN) + gap +
+           (g->stages ? 2 * (detail ? SLIM : THIN / 2) + gap : 0);
+}
+
+static double rank_height(const page *g, bool detail)
+{
+    return rows_height(g, detail) + (detail ? 16 : 8);
 }
 
 static double panel_height(const page *g, bool detail)
 {
     int n = g->n_ranks > 0 ? g->n_ranks : 1;
-    return n * rank_height(detail) - (detail ? 16 : 8);
+    return n * rank_height(g, detail) - (detail ? 16 : 8);
 }
 
 static void draw_ticks(canvas *c, const page *g, const time_axis *a, double y, double h)
@@ -229,7 +249,7 @@ static void draw_ticks(canvas *c, const page *g, const time_axis *a, double y, d
 static void draw_rank_name(canvas *c, const page *g, int rank, double y, bool detail)
 {
     char text[64];
-    double h = hidden(g, rank);
+    double h = hidden(g, rank), idle = bubble(g, rank);
     snprintf(text, sizeof text, "rank %d", rank);
     hr_app_canvas_font(c, detail ? 15 : 12, true);
     hr_app_canvas_text(c, 24, y + (detail ? 22 : 16), ALIGN_LEFT, INK, text);
@@ -239,24 +259,42 @@ static void draw_rank_name(canvas *c, const page *g, int rank, double y, bool de
     snprintf(text, sizeof text, "%.0f%% hidden", 100 * h);
     if (h >= 0)
         hr_app_canvas_text(c, 24, y + 40, ALIGN_LEFT, INK_SOFT, text);
-    hr_app_canvas_text(c, LEFT - 10, y + TALL / 2.0 + 4, ALIGN_RIGHT, INK_SOFT,
-                       "compute");
-    hr_app_canvas_text(c, LEFT - 10, y + TALL * 1.5 + 8, ALIGN_RIGHT, INK_SOFT,
-                       "communication");
+    snprintf(text, sizeof text, "%.0f%% bubble", 100 * idle);
+    if (g->stages)
+        hr_app_canvas_text(c, 24, y + 56, ALIGN_LEFT, INK_SOFT, text);
+}
+
+static void draw_row_name(canvas *c, double y, double height, const char *name)
+{
+    hr_app_canvas_font(c, 11, false);
+    hr_app_canvas_text(c, LEFT - 10, y + height / 2 + 4, ALIGN_RIGHT, INK_SOFT, name);
+}
+
+static void draw_rank(canvas *c, const page *g, int rank, const time_axis *a, double y,
+                      bool detail)
+{
+    static const char *const names[LANE_ROLES] = {"compute", "communication",
+                                                  "to stages", "from stages"};
+    double gap = detail ? 4 : 2;
+    draw_rank_name(c, g, rank, y, detail);
+    for (lane_role role = LANE_COMPUTE; role < LANE_ROLES; role++) {
+        bool slim = role >= LANE_SEND;
+        double h = detail ? (slim ? SLIM : TALL) : slim ? THIN / 2 : THIN;
+        if (slim && !g->stages)
+            break;
+        hr_app_draw_row(c, g->t, rank, role, a, y, h, detail);
+        if (detail)
+            draw_row_name(c, y, h, names[role]);
+        y += h + (role == LANE_SEND ? 0 : gap);
+    }
 }
 
 static void draw_panel(canvas *c, const page *g, const time_axis *a, double top,
                        bool detail)
 {
-    double row = detail ? TALL : THIN, gap = detail ? 4 : 2;
     draw_ticks(c, g, a, top, panel_height(g, detail));
-    for (int i = 0; i < g->n_ranks; i++) {
-        double y = top + i * rank_height(detail);
-        draw_rank_name(c, g, g->ranks[i], y, detail);
-        hr_app_draw_row(c, g->t, g->ranks[i], LANE_COMPUTE, a, y, row, detail);
-        hr_app_draw_row(c, g->t, g->ranks[i], LANE_COMMUNICATION, a, y + row + gap, row,
-                        detail);
-    }
+    for (int i = 0; i < g->n_ranks; i++)
+        draw_rank(c, g, g->ranks[i], a, top + i * rank_height(g, detail), detail);
 }
 
 /* Frame the part in the upper panel, and lead the eye down to it. */

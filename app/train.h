@@ -2,7 +2,10 @@
  *
  *     trainer.c       the run: data, job, pictures, sample
  *     train_rank.c    one rank: streams, groups, model, and the loop over steps
- *     train_step.c    one step: forward and backward, reduction, norm, update
+ *     train_stage.c   what a stage does with a microbatch, for the executor
+ *     train_step.c    one step: forward and backward, norm, update
+ *     train_grads.c   gradients over ranks
+ *     train_tally.c   sums over ranks for the report
  *     train_eval.c    validation loss
  *     train_save.c    checkpoints, both ways
  *     train_report.c  metrics, progress, loss curve (rank 0)
@@ -11,7 +14,10 @@
 #define HR_APP_TRAIN_H
 #include "app_try.h"
 #include "data.h"
+#include "headrace/exec.h"
 #include "model.h"
+#include "pipeline.h"
+#include "rank_groups.h"
 #include "safetensors.h"
 
 typedef struct train_report train_report;
@@ -21,6 +27,8 @@ typedef struct train_result {
     double loss, aux_loss, grad_norm; /* nats a token; as it weighs; before clipping */
     double mtp_loss; /* nats a token that has one after the next; NaN: none */
     double lr;
+    double
+        bubble; /* share of the step in which a rank does not compute, mean; NaN: one stage */
     bool skipped, stop;
     /* Of rank 0: seconds, share of communication hidden (NaN: none), device memory, validation loss (NaN:
      * not asked for). */
@@ -31,6 +39,7 @@ typedef struct train_result {
 /* One a run; ranks only read it, but for the report, which is rank 0's. */
 typedef struct train_job {
     const train_options *opts;
+    const pipeline *pipeline;
     data_set *data;
     hr_timeline *timeline; /* lanes of all ranks */
     safetensors *resumed;  /* NULL: from the start */
@@ -42,22 +51,42 @@ typedef struct train_job {
     train_result last;
 } train_job;
 
-enum { TALLY_LOSS, TALLY_AUX, TALLY_MTP, TALLY_STOP, TALLIES };
+enum { TALLY_LOSS, TALLY_AUX, TALLY_MTP, TALLY_STOP, TALLY_BUSY, TALLIES };
 
-typedef struct train_rank {
+typedef struct train_rank train_rank;
+
+/* What a stage's functions get. */
+typedef struct train_stage {
+    train_rank *rank;
+    hr_app_stage *stage;
+    hr_plan_stage *fns;
+} train_stage;
+
+/* This rank's gradients, as hr_grads wants them. */
+typedef struct train_grads {
+    hr_grads *over_ranks;
+    hr_tensor **part; /* [n]: a parameter's gradient, of experts one each */
+    int n;
+    hr_tensor *squares; /* doubles, [n] */
+} train_grads;
+
+struct train_rank {
     train_job *job;
-    hr_group *world, *tokens, *counts, *grads; /* grads: dp, for gradients and sums */
+    rank_groups groups;
     hr_stream *compute, *counts_stream;
-    hr_stream *comm; /* compute where nothing overlaps */
+    hr_stream *comm, *grads_stream; /* compute where nothing overlaps */
     hr_event *fence;
     hr_app_model *model;
+    train_stage *stages;
+    hr_exec *exec;
+    hr_program *training, *evaluation;
+    train_grads grads;
     int32_t *batch;   /* host memory: ids and targets of each microbatch, [2][N] each */
     hr_tensor *loss;  /* f32 [1]: sum over the microbatches so far; NULL: none yet */
     hr_tensor *tally; /* f32 [TALLIES], summed over ranks */
-    hr_tensor *norms; /* doubles: squares by region, then those of experts by rank */
     int64_t tokens_per_microbatch;
     int64_t updates; /* of the parameters so far: steps that were not skipped */
-} train_rank;
+};
 
 hr_status hr_app_rank_main(hr_group *world, void *train_job_);
 hr_status hr_app_rank_step(train_rank *r, int64_t step, train_result *out);
@@ -71,9 +100,23 @@ void hr_app_rank_load(train_rank *r, int microbatches,
                                    int32_t *ids, int32_t *targets),
                       int64_t at);
 /* One pass over the loaded microbatches. */
-hr_status hr_app_rank_pass(train_rank *r, int microbatches, bool forward_only);
+hr_status hr_app_rank_pass(train_rank *r, const hr_program *program, hr_loss_mode mode,
+                           hr_step_counts *counts);
+
+/* The stages of this rank, and the executor over them. Collective. */
+hr_status hr_app_stages_open(train_rank *r);
+void hr_app_stages_close(train_rank *r);
+
+/* Collective. */
+hr_status hr_app_grads_open(train_rank *r);
+void hr_app_grads_close(train_grads *g);
+/* Of all ranks; the gradients are reduced. Blocks. */
+hr_status hr_app_grads_norm(train_rank *r, double *out);
+
 /* The tally over all ranks: the pass's losses, and what was in it. Blocks. */
 hr_status hr_app_rank_tally(train_rank *r, float host[TALLIES]);
+/* Mean over ranks of the share of `seconds`, from the recorded timeline. Blocks. */
+hr_status hr_app_rank_bubble(train_rank *r, double seconds, double *out);
 
 hr_status hr_app_rank_save(train_rank *r, int64_t step); /* collective */
 hr_status hr_app_rank_resume(train_rank *r);

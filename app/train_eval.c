@@ -15,15 +15,10 @@ static void validation_window(const train_rank *r, int64_t at, int64_t sequence,
 
 hr_status hr_app_rank_evaluate(train_rank *r, double *nats)
 {
-    const train_options *o = r->job->opts;
-    int n = o->eval_batches;
-    float scale = r->model->loss_scale;
-    hr_app_rank_load(r, n, validation_window, 0);
-    r->model->loss_scale = (float)(1 / ((double)windows(o) * o->model.seq));
-    hr_status st = hr_app_rank_pass(r, n, true);
-    r->model->loss_scale = scale;
-    APP_TRY(st);
     float host[TALLIES];
+    hr_step_counts counts;
+    hr_app_rank_load(r, r->job->opts->eval_batches, validation_window, 0);
+    APP_TRY(hr_app_rank_pass(r, r->evaluation, HR_LOSS_MEAN_TOKEN, &counts));
     APP_TRY(hr_app_rank_tally(r, host));
     *nats = host[TALLY_LOSS];
     return HR_OK;

@@ -12,77 +12,98 @@ int64_t hr_app_train_tokens(const train_options *o)
 
 /* ---- setting up ------------------------------------------------------------------------- */
 
+static hr_status open_stream(const char *name, int priority, hr_stream **out)
+{
+    return hr_stream_create(
+        hr_device_current(),
+        &(hr_stream_opts){HR_INIT(hr_stream_opts), .name = name, .priority = priority},
+        out);
+}
+
 static hr_status open_streams(train_rank *r)
 {
     hr_device *dev = hr_device_current();
-    r->compute = hr_device_default_stream(dev);
     int least, greatest;
+    r->compute = hr_device_default_stream(dev);
     hr_device_priority_range(dev, &least, &greatest);
-    APP_TRY(hr_stream_create(dev,
-                             &(hr_stream_opts){HR_INIT(hr_stream_opts),
-                                               .name = "communication",
-                                               .priority = greatest},
-                             &r->comm));
-    APP_TRY(hr_stream_create(dev,
-                             &(hr_stream_opts){HR_INIT(hr_stream_opts),
-                                               .name = "counts", .priority = greatest},
-                             &r->counts_stream));
+    APP_TRY(open_stream("communication", greatest, &r->comm));
+    APP_TRY(open_stream("counts", greatest, &r->counts_stream));
+    APP_TRY(open_stream("communication", least, &r->grads_stream));
     APP_TRY(hr_set_streams(r->comm, true));
     if (!r->job->opts->overlap) /* serial: the same work, all issued to one stream */
-        r->comm = r->compute;
+        r->comm = r->grads_stream = r->compute;
     return hr_event_create(dev, &r->fence);
 }
 
-static hr_status open_groups(train_rank *r)
+/* The stages that lie on this rank, into lists with room for all. */
+static int my_stages(const train_rank *r, int *stages, hr_layout_part *parts)
 {
-    APP_TRY(hr_group_create(r->world, NULL, 0, &r->tokens));
-    APP_TRY(hr_group_create(r->world, NULL, 0, &r->counts));
-    return hr_group_create(r->world, NULL, 0, &r->grads);
+    const pipeline *p = r->job->pipeline;
+    int n = 0, rank = hr_group_rank(r->groups.pp);
+    for (int s = 0; s < p->stages; s++)
+        if (hr_app_pipeline_on(p, s, rank)) {
+            stages[n] = s;
+            parts[n++] = p->parts[s];
+        }
+    return n;
 }
 
-/* Weights of a token and of a sequence in the loss (DESIGN: scale of loss and gradients). */
-static void loss_weights(const train_options *o, float *token, float *sequence)
-{
-    double sequences = o->loss_scale == LOSS_SUM ? 1 : (double)o->global_batch_size;
-    double tokens = o->loss_scale == LOSS_SUM ? 1 : sequences * o->model.seq;
-    *token = (float)(1 / tokens);
-    *sequence = (float)(1 / sequences);
-}
-
-static hr_status open_model(train_rank *r)
+static hr_status create_model(train_rank *r, int *stages, hr_layout_part *parts)
 {
     const train_options *o = r->job->opts;
-    float token, sequence;
-    loss_weights(o, &token, &sequence);
     hr_app_model_opts m = {HR_INIT(hr_app_model_opts),
                            .shape = &o->model,
                            .seed = (uint64_t)o->seed,
                            .train = true,
-                           .tokens = r->tokens,
-                           .counts = r->counts,
+                           .tokens = r->groups.tokens,
+                           .counts = r->groups.counts,
                            .counts_stream = r->counts_stream,
-                           .loss_scale = token,
-                           .aux_scale = sequence * (float)o->aux_coef,
                            .mtp_coef = (float)o->mtp_coef,
                            .dispatcher = (hr_moe_kind)o->dispatcher,
-                           .tokens_per_microbatch =
-                               (int64_t)o->micro_batch_size * o->model.seq,
-                           .capacity_factor = o->capacity_factor};
+                           .tokens_per_microbatch = r->tokens_per_microbatch,
+                           .capacity_factor = o->capacity_factor,
+                           .stages = stages,
+                           .parts = parts,
+                           .n_stages = my_stages(r, stages, parts)};
     return hr_app_model_create(&m, &r->model);
+}
+
+static hr_status open_model(train_rank *r)
+{
+    size_t n = (size_t)r->job->pipeline->stages;
+    int *stages = calloc(n, sizeof *stages);
+    hr_layout_part *parts = calloc(n, sizeof *parts);
+    hr_status st = stages && parts
+                       ? create_model(r, stages, parts)
+                       : hr_fail(HR_ERR_NOMEM, NULL, "no memory for %zu stages", n);
+    free(stages);
+    free(parts);
+    return st;
 }
 
 static hr_status open_batches(train_rank *r)
 {
     const train_options *o = r->job->opts;
-    int64_t n = (int64_t)o->micro_batch_size * o->model.seq;
+    int64_t n = r->tokens_per_microbatch;
     int b = o->microbatches > o->eval_batches ? o->microbatches : o->eval_batches;
-    r->tokens_per_microbatch = n;
     r->batch = calloc((size_t)b * 2 * (size_t)n, sizeof *r->batch);
     if (!r->batch)
         return hr_fail(HR_ERR_NOMEM, NULL, "no memory for %d microbatches", b);
-    APP_TRY(hr_tensor_zeros(HR_F32, 1, (int64_t[]){TALLIES}, &r->tally));
-    int64_t norms = REGIONS + hr_group_size(r->world);
-    return hr_tensor_zeros(HR_I64, 1, &norms, &r->norms);
+    return hr_tensor_zeros(HR_F32, 1, (int64_t[]){TALLIES}, &r->tally);
+}
+
+static hr_status open_rank(train_rank *r)
+{
+    train_job *job = r->job;
+    const train_options *o = job->opts;
+    r->tokens_per_microbatch = (int64_t)o->micro_batch_size * o->model.seq;
+    APP_TRY(open_streams(r));
+    APP_TRY(hr_app_groups_open(&r->groups, r->groups.world, o));
+    APP_TRY(open_model(r));
+    APP_TRY(hr_app_groups_open_copies(&r->groups, r->model->catalog, job->pipeline));
+    APP_TRY(open_batches(r));
+    APP_TRY(hr_app_grads_open(r));
+    return hr_app_stages_open(r);
 }
 
 static void close_rank(train_rank *r)
@@ -92,11 +113,10 @@ static void close_rank(train_rank *r)
     free(r->batch);
     hr_tensor_release(r->loss);
     hr_tensor_release(r->tally);
-    hr_tensor_release(r->norms);
+    hr_app_stages_close(r);
+    hr_app_grads_close(&r->grads);
     hr_app_model_destroy(r->model);
-    hr_group_release(r->tokens);
-    hr_group_release(r->counts);
-    hr_group_release(r->grads);
+    hr_app_groups_close(&r->groups);
     hr_event_destroy(r->fence); /* streams go with the device */
 }
 
@@ -141,7 +161,7 @@ static hr_status after_step(train_rank *r, int64_t step, train_result *res)
         APP_TRY(hr_app_rank_evaluate(r, &res->val_loss));
         APP_TRY(check_capacity(r));
     }
-    if (hr_group_rank(r->world) == 0) {
+    if (hr_group_rank(r->groups.world) == 0) {
         job->steps_done = step;
         job->last = *res;
         APP_TRY(hr_app_report_step(job->report, step, res));
@@ -164,6 +184,7 @@ static hr_status loop(train_rank *r)
         APP_TRY(hr_device_synchronize(dev));
         APP_TRY(check_capacity(r));
         res.seconds = (double)(hr_now_ns() - begin) * 1e-9;
+        APP_TRY(hr_app_rank_bubble(r, res.seconds, &res.bubble));
         if (step + 1 == job->opts->steps ||
             res.stop) /* its spans are what the pictures show */
             APP_TRY(hr_device_set_timeline(dev, NULL));
@@ -174,10 +195,7 @@ static hr_status loop(train_rank *r)
 
 static hr_status run(train_rank *r)
 {
-    APP_TRY(open_streams(r));
-    APP_TRY(open_groups(r));
-    APP_TRY(open_model(r));
-    APP_TRY(open_batches(r));
+    APP_TRY(open_rank(r));
     if (r->job->resumed)
         APP_TRY(hr_app_rank_resume(r));
     APP_TRY(hr_device_set_timeline(hr_device_current(), r->job->timeline));
@@ -186,7 +204,7 @@ static hr_status run(train_rank *r)
 
 hr_status hr_app_rank_main(hr_group *world, void *train_job_)
 {
-    train_rank r = {.job = train_job_, .world = world};
+    train_rank r = {.job = train_job_, .groups = {.world = world}};
     hr_status st = run(&r);
     char said[512];
     snprintf(said, sizeof said, "%s", hr_last_error());

@@ -121,6 +121,10 @@ static hr_status write_line(train_report *p, int64_t step, const train_result *r
     hr_json_real(&j, "tokens_per_s", tokens_per_s(p, res));
     hr_json_real(&j, "comm_hidden", res->hidden);
     hr_json_real(&j, "step_ms", res->seconds * 1e3);
+    if (!isnan(res->bubble)) {
+        hr_json_real(&j, "bubble", res->bubble);
+        hr_json_real(&j, "bubble_simulated", p->job->pipeline->bubble);
+    }
     hr_json_int(&j, "live_bytes", (long long)res->memory.live_bytes);
     hr_json_int(&j, "peak_bytes", (long long)res->memory.peak_bytes);
     if (res->skipped)

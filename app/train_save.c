@@ -1,6 +1,6 @@
 /* train_save.c: the whole state of a run in one file, and back: parameters, both moments of the
- * optimiser, the number of updates. Experts of all ranks stand together in their order, so a
- * file does not depend on the number of ranks.
+ * optimiser, the number of updates. The file holds the whole model in the order of its catalog, experts
+ * of all ranks together, so it does not depend on the layout of ranks and stages.
  */
 #include "checkpoint.h"
 #include "train.h"
@@ -15,14 +15,6 @@ static hr_tensor *flat(const hr_app_params *p, const hr_app_param *q, int state)
 {
     hr_tensor *const *by_state[STATES] = {p->w, p->m, p->v};
     return by_state[state][q->region];
-}
-
-/* The shape of the whole parameter, all ranks together. */
-static void whole_shape(const hr_app_param *q, int ranks, int64_t shape[HR_MAX_DIMS])
-{
-    memcpy(shape, q->shape, sizeof q->shape);
-    if (q->region == EXPERT)
-        shape[0] *= ranks;
 }
 
 /* ---- writing ------------------------------------------------------------------------------ */
@@ -56,49 +48,85 @@ static hr_status manifest_init(manifest *f, int most)
                : hr_fail(HR_ERR_NOMEM, NULL, "no memory to list %d tensors", most);
 }
 
-/* Contents of one parameter's state, gathered from all ranks. Collective for experts. */
-static hr_status gather(train_rank *r, const hr_app_param *q, int state, void *host)
+static int shards(const train_rank *r, const hr_app_spec *spec)
 {
-    int64_t n = hr_app_param_count(q), all = n * hr_group_size(r->world);
-    float *at = hr_tensor_f32(flat(&r->model->params, q, state)) + q->offset;
-    hr_tensor *t;
-    if (q->region != EXPERT)
-        all = n;
-    APP_TRY(hr_tensor_create(HR_F32, 1, &all, &t));
-    hr_status st;
-    if (q->region != EXPERT) {
-        st = hr_copy(r->compute, hr_tensor_data(t), at, (size_t)n * sizeof(float));
-    } else if ((st = hr_app_rank_fence(r, r->compute, r->comm)) >= 0) {
+    return spec->region == EXPERT ? r->job->opts->ep : 1;
+}
+
+static int64_t elements(const hr_app_spec *spec)
+{
+    int64_t n = 1;
+    for (int d = 0; d < spec->ndim; d++)
+        n *= spec->shape[d];
+    return n;
+}
+
+/* Where this rank has its part of an entry's state. */
+static float *mine(const train_rank *r, int entry, int state)
+{
+    const hr_app_params *p = &r->model->params;
+    const hr_app_param *q = &p->list[r->model->param_of[entry]];
+    return hr_tensor_f32(flat(p, q, state)) + q->offset;
+}
+
+/* Move what this rank has to do with shard `i`: it comes from one rank, and goes to rank 0 at `to`. */
+static hr_status move(train_rank *r, int entry, int state, int i, float *to,
+                      int64_t count)
+{
+    int me = hr_group_rank(r->groups.control);
+    int from = hr_app_groups_source(&r->groups, r->job->opts, entry, i);
+    size_t bytes = (size_t)count * sizeof(float);
+    if (me == 0 && from == 0)
+        return hr_copy(r->comm, to, mine(r, entry, state), bytes);
+    if (me != 0 && me != from)
+        return HR_OK;
+    hr_p2p message = {.send = me == from,
+                      .peer = me == from ? 0 : from,
+                      .buf = me == from ? mine(r, entry, state) : to,
+                      .bytes = bytes};
+    return hr_group_batch(r->groups.control, &message, 1, r->comm);
+}
+
+/* The whole of one entry's state into `host` of rank 0. */
+static hr_status gather(train_rank *r, int entry, int state, void *host)
+{
+    const hr_app_spec *spec = &r->model->catalog->list[entry].spec;
+    int n = shards(r, spec);
+    int64_t all = elements(spec);
+    hr_tensor *t = NULL;
+    if (host) {
+        APP_TRY(hr_tensor_create(HR_F32, 1, &all, &t));
         hr_storage_record_stream(hr_tensor_storage(t), r->comm);
-        st = hr_all_gather(r->grads, at, hr_tensor_data(t), n, HR_F32, r->comm);
-        if (st >= 0)
-            st = hr_app_rank_fence(r, r->comm, r->compute);
     }
+    hr_status st = hr_app_rank_fence(r, r->compute, r->comm);
+    for (int i = 0; i < n && st >= 0; i++)
+        st = move(r, entry, state, i, t ? hr_tensor_f32(t) + i * (all / n) : NULL,
+                  all / n);
+    if (st >= 0)
+        st = hr_app_rank_fence(r, r->comm, r->compute);
     if (st >= 0 && host)
         st = hr_tensor_read(t, host, (size_t)all * sizeof(float));
     hr_tensor_release(t);
     return st;
 }
 
-static hr_status collect(train_rank *r, const hr_app_param *q, int state, manifest *f)
+static hr_status collect(train_rank *r, int entry, int state, manifest *f)
 {
-    int ranks = hr_group_size(r->world);
+    const hr_app_spec *spec = &r->model->catalog->list[entry].spec;
     if (!f->tensors)
-        return gather(r, q, state, NULL);
+        return gather(r, entry, state, NULL);
+    size_t bytes = (size_t)elements(spec) * sizeof(float);
     st_tensor *t = &f->tensors[f->n];
-    *t = (st_tensor){.name = f->names[f->n], .dtype = ST_F32, .ndim = q->ndim};
-    snprintf(f->names[f->n], sizeof f->names[0], "%s%s", q->name, SUFFIX[state]);
-    int64_t whole[HR_MAX_DIMS];
-    whole_shape(q, ranks, whole);
-    size_t bytes = sizeof(float);
-    for (int d = 0; d < q->ndim; d++)
-        bytes *= (size_t)(t->shape[d] = whole[d]);
+    *t = (st_tensor){.name = f->names[f->n], .dtype = ST_F32, .ndim = spec->ndim};
+    snprintf(f->names[f->n], sizeof f->names[0], "%s%s", spec->name, SUFFIX[state]);
+    for (int d = 0; d < spec->ndim; d++)
+        t->shape[d] = spec->shape[d];
     f->bytes[f->n] = malloc(bytes);
     t->data = f->bytes[f->n];
     if (!f->bytes[f->n++])
         return hr_fail(HR_ERR_NOMEM, NULL, "no memory for %zu bytes of '%s'", bytes,
                        t->name);
-    return gather(r, q, state, f->bytes[f->n - 1]);
+    return gather(r, entry, state, f->bytes[f->n - 1]);
 }
 
 static hr_status write(train_rank *r, int64_t step, manifest *f)
@@ -113,14 +141,14 @@ static hr_status write(train_rank *r, int64_t step, manifest *f)
 
 hr_status hr_app_rank_save(train_rank *r, int64_t step)
 {
-    const hr_app_params *p = &r->model->params;
+    int n = r->model->catalog->n;
     manifest f = {0};
     hr_status st = HR_OK;
-    if (hr_group_rank(r->world) == 0)
-        st = manifest_init(&f, STATES * p->n + 1);
+    if (hr_group_rank(r->groups.world) == 0)
+        st = manifest_init(&f, STATES * n + 1);
     for (int state = 0; state < STATES; state++)
-        for (int i = 0; i < p->n && st >= 0; i++)
-            st = collect(r, &p->list[i], state, &f);
+        for (int i = 0; i < n && st >= 0; i++)
+            st = collect(r, i, state, &f);
     if (st >= 0 && f.tensors)
         st = write(r, step, &f);
     manifest_fini(&f);
@@ -131,19 +159,16 @@ hr_status hr_app_rank_save(train_rank *r, int64_t step)
 
 static hr_status restore(train_rank *r, const hr_app_param *q, int state)
 {
-    int64_t n = hr_app_param_count(q), shape[HR_MAX_DIMS];
-    int ranks = hr_group_size(r->world);
-    whole_shape(q, ranks, shape);
+    const hr_app_spec *spec = &r->model->catalog->list[q->entry].spec;
+    int64_t n = hr_app_param_count(q);
     char name[64];
     snprintf(name, sizeof name, "%s%s", q->name, SUFFIX[state]);
-    size_t whole =
-        (size_t)n * (q->region == EXPERT ? (size_t)ranks : 1) * sizeof(float);
-    float *host = malloc(whole);
+    float *host = malloc((size_t)elements(spec) * sizeof(float));
     hr_status st =
         host ? HR_OK : hr_fail(HR_ERR_NOMEM, NULL, "no memory for '%s'", name);
     if (st >= 0)
-        st =
-            hr_app_safetensors_get(r->job->resumed, name, ST_F32, q->ndim, shape, host);
+        st = hr_app_safetensors_get(r->job->resumed, name, ST_F32, q->ndim, spec->shape,
+                                    host);
     hr_tensor *part = NULL;
     if (st >= 0)
         st = hr_tensor_over(hr_tensor_storage(flat(&r->model->params, q, state)),

@@ -47,16 +47,34 @@ static hr_status run_job(train_job *job)
                            .link_us = o->link_us,
                            .device = {HR_INIT(hr_device_opts), .check = o->check}};
     job->begin_ns = hr_now_ns();
-    return hr_local_run(o->ep, &local, hr_app_rank_main, job);
+    return hr_local_run(o->pp * o->dp, &local, hr_app_rank_main, job);
+}
+
+/* "2 pipeline ranks (1f1b) x 4 data-parallel ranks, 2 of them share experts" */
+static void say_ranks(const train_job *job, char *out, size_t room)
+{
+    const train_options *o = job->opts;
+    const pipeline *p = job->pipeline;
+    char pipes[128] = "", stages[32] = "";
+    if (p->stages != o->pp)
+        snprintf(stages, sizeof stages, ", %d stages", p->stages);
+    if (p->stages > 1)
+        snprintf(pipes, sizeof pipes, "%d pipeline ranks (%s%s) x ", o->pp, p->name,
+                 stages);
+    if (o->dp > o->ep)
+        snprintf(out, room, "%s%d data-parallel ranks, %d share experts", pipes, o->dp,
+                 o->ep);
+    else
+        snprintf(out, room, "%s%d expert ranks", pipes, o->ep);
 }
 
 static hr_status draw(const train_job *job)
 {
     const train_options *o = job->opts;
-    char path[OPTION_PATH + 32], title[256], note[128] = "";
-    snprintf(title, sizeof title,
-             "One step: MoE GPT, %d expert ranks, %d microbatches, overlap %s", o->ep,
-             o->microbatches, o->overlap ? "on" : "off");
+    char path[OPTION_PATH + 32], ranks[224], title[320], note[128] = "";
+    say_ranks(job, ranks, sizeof ranks);
+    snprintf(title, sizeof title, "One step: MoE GPT, %s, %d microbatches, overlap %s",
+             ranks, o->microbatches, o->overlap ? "on" : "off");
     if (imitates_link(o))
         snprintf(note, sizeof note, "imitated link, %g Gbit/s and %g us", o->link_gbps,
                  o->link_us);
@@ -87,8 +105,10 @@ static hr_status write_sample(const train_options *o)
 static void say_end(const train_job *job)
 {
     const train_options *o = job->opts;
-    printf("%lld steps, %lld tokens a step, %d expert ranks as threads%s\n",
-           (long long)job->steps_done, (long long)hr_app_train_tokens(o), o->ep,
+    char ranks[224];
+    say_ranks(job, ranks, sizeof ranks);
+    printf("%lld steps, %lld tokens a step, %s as threads%s\n",
+           (long long)job->steps_done, (long long)hr_app_train_tokens(o), ranks,
            o->overlap ? ", overlap on" : ", overlap off");
     if (imitates_link(o))
         printf("link between ranks: imitated, %g Gbit/s and %g us\n", o->link_gbps,
@@ -108,7 +128,9 @@ static void say_end(const train_job *job)
 
 hr_status hr_app_train(const train_options *o)
 {
-    train_job job = {.opts = o};
+    pipeline p;
+    train_job job = {.opts = o, .pipeline = &p};
+    APP_TRY(hr_app_pipeline_make(o, &p));
     hr_status st = open_job(&job);
     if (st >= 0)
         st = run_job(&job);
@@ -119,5 +141,6 @@ hr_status hr_app_train(const train_options *o)
     if (st >= 0)
         say_end(&job);
     close_job(&job);
+    hr_app_pipeline_fini(&p);
     return st;
 }

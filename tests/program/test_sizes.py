@@ -8,11 +8,10 @@ from program_kit import command, run, tiny
 LEAST = {
     "steps": 1, "seed": 0, "layers": 1, "width": 2, "heads": 1, "experts": 1, "top-k": 1,
     "expert-width": 1, "dense-layers": 0, "dense-width": 1, "shared-width": 0, "seq": 1, "ep": 1,
-    "dp": 0, "microbatches": 1, "micro-batch-size": 1, "cores": 0, "warmup": 0,
+    "pp": 1, "vp": 0, "dp": 0, "microbatches": 1, "micro-batch-size": 1, "cores": 0, "warmup": 0,
     "eval-every": 0, "eval-batches": 1, "checkpoint-every": 0, "keep": 1,
 }
 ONE_STEP = "global-batch-size"  # its least value depends on others
-ONE_VALUE = {"pp": "1", "vp": "1"}  # of what this build does not have
 
 
 class Sizes(program_kit.Case):
@@ -24,7 +23,7 @@ class Sizes(program_kit.Case):
     def test_every_whole_number_of_the_help_is_known_here(self):
         listed = set(re.findall(r"^  --(\S+) N ", self.done([program_kit.PROGRAM, "train",
                                                             "--help"]).out, re.M))
-        self.assertEqual(listed, {*LEAST, *ONE_VALUE, ONE_STEP})
+        self.assertEqual(listed, {*LEAST, ONE_STEP})
 
     def test_below_the_least_value_names_the_nearest_valid_one(self):
         for option, least in LEAST.items():
@@ -32,11 +31,16 @@ class Sizes(program_kit.Case):
                 with self.subTest(option=option, value=value):
                     self.refused(option, value, f"is {least}")
 
-    def test_what_this_build_does_not_have_names_the_one_valid_value(self):
-        for option, valid in ONE_VALUE.items():
-            for value in ("-1", "0", "2", "many"):
-                with self.subTest(option=option, value=value):
-                    self.refused(option, value, f"is '{valid}'")
+    def test_what_schedules_and_layouts_cannot_do_is_refused_like_an_option(self):
+        for options, *named in (({"pp": 4}, "--layers 2", "4"),
+                                ({"pp": 2, "schedule": "zb"}, "--schedule", "'zb'", "zb-h1"),
+                                ({"pp": 2, "schedule": "seq-1f1b"}, "planning only"),
+                                ({"pp": 2, "layout": "Et|t"}, "--layout Et|t"),
+                                ({"pp": 2, "schedule": "missing.csv"}, "missing.csv"),
+                                ({"ep": 1, "microbatches": 1, "overlap": "on"}, "--overlap on")):
+            with self.subTest(options=options):
+                self.check(run(tiny(out=self.out, **options)), 2, *named)
+                self.assertFalse(self.out.exists(), "refused, and yet something was written")
 
     def test_what_is_no_whole_number_is_refused(self):
         for value in ("three", "1.5", "1e3", "0x10", "", " ", "nan", "inf", "9" * 40, "1 2"):

@@ -142,15 +142,22 @@ static void a_value_of_another_kind_is_refused(void **state)
 static void what_later_builds_bring_is_taken_at_its_trivial_value_only(void **state)
 {
     (void)state;
-    assert_int_equal(parse("--pp 1 --vp 1 --schedule combined --layout - --profile off "
-                           "--device host"),
-                     HR_OK);
-    refused("--pp 2", "--pp '2'", "this build does not have pipeline stages");
-    refused("--vp 2", "--vp '2'", "this build does not have");
-    refused("--schedule dualpipe", "dualpipe", "'combined'");
-    refused("--layout E|t*4|L", "--layout", "this build does not have");
+    assert_int_equal(parse("--profile off --device host"), HR_OK);
     refused("--profile p.json", "--profile", "'off'");
     refused("--device cuda", "cuda", "'host'");
+}
+
+static void ranks_are_stages_times_replicas(void **state)
+{
+    (void)state;
+    assert_int_equal(parse("--pp 4 --ep 2 --dp 8 --micro-batch-size 1"), HR_OK);
+    assert_int_equal(o.global_batch_size, o.microbatches * 8);
+    assert_int_equal(parse("--pp 4 --ep 2"), HR_OK);
+    assert_int_equal(o.dp, 2);
+    assert_int_equal(o.overlap_asked, 0);
+    assert_int_equal(parse("--overlap on"), HR_OK);
+    assert_int_equal(o.overlap_asked, 1);
+    refused("--pp 0", "--pp 0", "is 1");
 }
 
 static void options_that_do_not_fit_together_are_refused(void **state)
@@ -166,7 +173,7 @@ static void options_that_do_not_fit_together_are_refused(void **state)
     refused("--dense-layers 5 --layers 4", "--dense-layers 5", "is 4");
     refused("--mtp on --seq 1", "--mtp on", "--seq is 2");
     refused("--dp 3 --ep 2", "--dp 3", "is 2");
-    refused("--dp 4 --ep 2", "--dp 4", "replicated experts");
+    refused("--pp 65 --dp 4", "--pp 65 x --dp 4", "is 64");
     refused("--global-batch-size 7 --micro-batch-size 1", "--global-batch-size 7",
             "is 6");
     refused("--global-batch-size 0 --micro-batch-size 1", "--global-batch-size 0",
@@ -233,6 +240,7 @@ int main(void)
         cmocka_unit_test(a_value_outside_its_range_names_the_nearest),
         cmocka_unit_test(a_value_of_another_kind_is_refused),
         cmocka_unit_test(what_later_builds_bring_is_taken_at_its_trivial_value_only),
+        cmocka_unit_test(ranks_are_stages_times_replicas),
         cmocka_unit_test(options_that_do_not_fit_together_are_refused),
         cmocka_unit_test(a_path_that_is_too_long_is_refused),
         cmocka_unit_test(help_asks_to_run_nothing),

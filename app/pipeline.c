@@ -1,0 +1,233 @@
+/* pipeline.c: see pipeline.h. */
+#include "pipeline.h"
+#include "app_try.h"
+#include "whole_text.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+enum { MOST_TEXT = 64 << 20 /* what the library reads */ };
+
+static hr_schedule_shape shape_of(const hr_schedule *s)
+{
+    hr_schedule_shape h = {HR_INIT(hr_schedule_shape)};
+    hr_schedule_get_shape(s, &h);
+    return h;
+}
+
+/* ---- the training schedule --------------------------------------------------------------- */
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+static hr_status read_file(const train_options *o, pipeline *p)
+{
+    char *text = NULL;
+    size_t n = 0;
+    const char *path = o->schedule, *dot = strrchr(path, '.');
+    snprintf(p->name, sizeof p->name, "%.63s", base_name(path));
+    APP_TRY(hr_app_read_file(path, MOST_TEXT, &text, &n));
+    bool csv = dot && strcasecmp(dot, ".csv") == 0;
+    hr_status st = csv ? hr_schedule_parse_csv(text, n, &p->training)
+                       : hr_schedule_parse(text, n, &p->training);
+    free(text);
+    if (st < 0)
+        return hr_fail(st, hr_last_reason(), "--schedule %s: %s", path,
+                       hr_last_error());
+    hr_schedule_shape h = shape_of(p->training);
+    if (h.ranks != o->pp || h.microbatches != o->microbatches)
+        return hr_fail(HR_ERR_INVALID, "schedule_size",
+                       "--schedule %s is for %d ranks and %d microbatches, but --pp is "
+                       "%d and --microbatches %d",
+                       path, h.ranks, h.microbatches, o->pp, o->microbatches);
+    return HR_OK;
+}
+
+/* With overlap the one that was made for it; without, the plain ones. */
+static hr_status generate(const train_options *o, pipeline *p)
+{
+    const char *name = o->schedule[0] ? o->schedule
+                       : o->overlap   ? "combined"
+                       : o->vp > 1    ? "interleaved"
+                                      : "1f1b";
+    snprintf(p->name, sizeof p->name, "%.63s", name);
+    if (strcmp(name, "seq-1f1b") == 0)
+        return hr_fail(HR_ERR_UNSUPPORTED, "schedule_refused",
+                       "--schedule seq-1f1b cuts sequences into parts, which attention "
+                       "here cannot do: it is for planning only");
+    hr_status st = hr_schedule_generate(
+        name,
+        &(hr_generate_opts){HR_INIT(hr_generate_opts), .ranks = o->pp,
+                            .microbatches = o->microbatches, .chunks = o->vp},
+        &p->training);
+    return st < 0 ? hr_fail(st, hr_last_reason(), "--schedule: %s", hr_last_error())
+                  : HR_OK;
+}
+
+static hr_status check(const train_options *o, const pipeline *p)
+{
+    hr_schedule_shape h = shape_of(p->training);
+    if (h.forward_only)
+        return hr_fail(HR_ERR_INVALID, "schedule_refused",
+                       "--schedule %s has no backward: nothing would be learned",
+                       p->name);
+    if (o->vp > 0 && h.stages != o->pp * o->vp &&
+        h.placement != HR_PLACEMENT_BIDIRECTIONAL)
+        return hr_fail(HR_ERR_INVALID, "schedule_size",
+                       "--schedule %s has %d stages, but --pp %d x --vp %d is %d",
+                       p->name, h.stages, o->pp, o->vp, o->pp * o->vp);
+    hr_status st = hr_schedule_check(p->training, NULL, NULL);
+    return st < 0 ? hr_fail(st, hr_last_reason(), "--schedule %s: %s", p->name,
+                            hr_last_error())
+                  : HR_OK;
+}
+
+/* One that was not made with pairs gets them from its neighbours. */
+static hr_status make_pairs(const train_options *o, pipeline *p)
+{
+    hr_schedule *merged = NULL;
+    if (!o->overlap || hr_schedule_is_lowered(p->training))
+        return HR_OK;
+    APP_TRY(hr_schedule_merge_pairs(p->training, &merged, &p->pairs));
+    hr_schedule_destroy(p->training);
+    p->training = merged;
+    if (p->pairs == 0 && o->overlap_asked)
+        return hr_fail(HR_ERR_INVALID, "no_pairs",
+                       "--overlap on: --schedule %s with --pp %d and --microbatches %d "
+                       "has no forward beside a backward of another microbatch",
+                       p->name, o->pp, o->microbatches);
+    return HR_OK;
+}
+
+/* ---- the layout ------------------------------------------------------------------------------ */
+
+static hr_status make_layout(const train_options *o, const hr_schedule_shape *h,
+                             hr_layout **out)
+{
+    bool rows = h->placement == HR_PLACEMENT_LOOP || h->placement == HR_PLACEMENT_V;
+    hr_layout_opts l = {HR_INIT(hr_layout_opts),
+                        .ranks = rows ? h->ranks : h->stages,
+                        .chunks = rows ? h->stages / h->ranks : 1,
+                        .placement = rows ? h->placement : HR_PLACEMENT_LOOP,
+                        .layers = o->model.layers,
+                        .mtp = o->model.mtp,
+                        .uneven = true};
+    hr_status st = o->layout[0] ? hr_layout_parse(o->layout, strlen(o->layout), &l, out)
+                                : hr_layout_split(&l, out);
+    if (st >= 0)
+        return HR_OK;
+    return o->layout[0] ? hr_fail(st, hr_last_reason(), "--layout %s: %s", o->layout,
+                                  hr_last_error())
+                        : hr_fail(st, hr_last_reason(), "--layers %d: %s",
+                                  o->model.layers, hr_last_error());
+}
+
+static hr_status lay_out(const train_options *o, pipeline *p)
+{
+    hr_schedule_shape h = shape_of(p->training);
+    hr_layout *l = NULL;
+    hr_status st = make_layout(o, &h, &l);
+    p->ranks = h.ranks;
+    p->stages = h.stages;
+    p->microbatches = h.microbatches;
+    p->parts = calloc((size_t)h.stages, sizeof *p->parts);
+    if (st >= 0 && !p->parts)
+        st = hr_fail(HR_ERR_NOMEM, NULL, "no memory for %d stages", h.stages);
+    for (int s = 0; s < h.stages && st >= 0; s++)
+        st = hr_layout_get(l, s, &p->parts[s]);
+    hr_layout_destroy(l);
+    return st;
+}
+
+bool hr_app_pipeline_on(const pipeline *p, int stage, int rank)
+{
+    return hr_schedule_rank_of(p->training, stage, 0) == rank ||
+           hr_schedule_rank_of(p->training, stage, p->microbatches - 1) == rank;
+}
+
+/* ---- evaluation -------------------------------------------------------------------------------- */
+
+/* Forwards in the order in which they would end if each took one turn: stage s has microbatch m in turn
+ * s + m. What a forward needs is of an earlier turn. */
+static hr_status fill_evaluation(hr_schedule *s, int stages, int microbatches)
+{
+    for (int turn = 0; turn < stages + microbatches - 1; turn++)
+        for (int stage = 0; stage < stages; stage++) {
+            int m = turn - stage;
+            if (m < 0 || m >= microbatches)
+                continue;
+            hr_action a = {
+                .kind = HR_ACTION_F, .stage = (uint16_t)stage, .microbatch = m};
+            APP_TRY(hr_schedule_append(s, hr_schedule_rank_of(s, stage, m), &a, 1));
+        }
+    return HR_OK;
+}
+
+/* Stages lie where they lie in training. */
+static hr_status make_evaluation(const train_options *o, pipeline *p)
+{
+    hr_schedule_shape h = shape_of(p->training);
+    if (h.placement == HR_PLACEMENT_BIDIRECTIONAL && o->eval_batches % 2 != 0)
+        return hr_fail(HR_ERR_INVALID, "eval_batches",
+                       "--eval-batches %d: --schedule %s has half of the microbatches "
+                       "go each way; the nearest valid value is %d",
+                       o->eval_batches, p->name, o->eval_batches + 1);
+    h.microbatches = o->eval_batches;
+    h.forward_only = true;
+    APP_TRY(hr_schedule_create(&h, &p->evaluation));
+    return fill_evaluation(p->evaluation, p->stages, o->eval_batches);
+}
+
+/* ---- simulation ---------------------------------------------------------------------------------- */
+
+/* The head and the embedding of bytes are small beside a layer. */
+static hr_status simulate(pipeline *p)
+{
+    hr_figures *f = NULL;
+    double busy = 0;
+    for (int s = 0; s < p->stages; s++) {
+        int64_t cost = (p->parts[s].layers + p->parts[s].mtp) * HR_TICKS;
+        APP_TRY(hr_schedule_set_cost(
+            p->training, s, &(hr_stage_cost){.f = cost, .i = cost, .w = cost}));
+    }
+    APP_TRY(hr_schedule_simulate(p->training, NULL, &f));
+    for (int r = 0; r < f->ranks; r++)
+        busy += (double)f->rank[r].busy;
+    if (f->makespan > 0)
+        p->bubble = 1 - busy / ((double)f->makespan * f->ranks);
+    hr_figures_destroy(f);
+    return HR_OK;
+}
+
+static hr_status make(const train_options *o, pipeline *p)
+{
+    /* Names have neither. */
+    bool file = strchr(o->schedule, '.') || strchr(o->schedule, '/');
+    APP_TRY(file ? read_file(o, p) : generate(o, p));
+    APP_TRY(check(o, p));
+    APP_TRY(make_pairs(o, p));
+    APP_TRY(lay_out(o, p));
+    APP_TRY(make_evaluation(o, p));
+    return simulate(p);
+}
+
+hr_status hr_app_pipeline_make(const train_options *o, pipeline *out)
+{
+    *out = (pipeline){0};
+    hr_status st = make(o, out);
+    if (st < 0)
+        hr_app_pipeline_fini(out);
+    return st;
+}
+
+void hr_app_pipeline_fini(pipeline *p)
+{
+    hr_schedule_destroy(p->training);
+    hr_schedule_destroy(p->evaluation);
+    free(p->parts);
+    *p = (pipeline){0};
+}

@@ -1,0 +1,27 @@
+/* pipeline.h: how a run goes over its stages: the schedules and the layout, pure data, made before any
+ * rank starts.
+ */
+#ifndef HR_APP_PIPELINE_H
+#define HR_APP_PIPELINE_H
+#include "headrace/schedule.h"
+#include "options.h"
+
+typedef struct pipeline {
+    hr_schedule *training, *evaluation;
+    hr_layout_part
+        *parts;    /* what each stage holds; rank and chunk are the schedule's to say */
+    char name[64]; /* of the training schedule, for people */
+    int ranks, stages, microbatches;
+    int pairs;     /* overlapped, in the training schedule */
+    double bubble; /* of all ranks together: simulated, a decoder layer costing one */
+} pipeline;
+
+/* Errors: ERR_INVALID, ERR_UNSUPPORTED and ERR_PARSE for what the options ask for and cannot be, with the
+ * option in the sentence; ERR_IO, ERR_NOMEM. */
+hr_status hr_app_pipeline_make(const train_options *o, pipeline *out);
+void hr_app_pipeline_fini(pipeline *p);
+
+/* Does a microbatch go through `stage` on `rank`? */
+bool hr_app_pipeline_on(const pipeline *p, int stage, int rank);
+
+#endif
