@@ -257,7 +257,8 @@ typedef struct hr_generate_opts {
     int stage_costs;
 } hr_generate_opts;
 
-/* Generate by name: one of hr_schedule_name(). What is generated passes hr_schedule_check().
+/* Generate by name: one of hr_schedule_name(), or "auto", which is what hr_schedule_optimise() finds
+ * by itself for these sizes, costs and limit. What is generated passes hr_schedule_check().
  *
  * Errors: ERR_INVALID for a name that is none (reason "schedule_name"), and where the schedule
  *         cannot do these sizes ("schedule_refused"): the sentence has the sizes, the rule
@@ -325,6 +326,63 @@ typedef struct hr_lower_opts {
 HR_API HR_RESULT hr_status hr_schedule_lower(const hr_schedule *s,
                                              const hr_lower_opts *opts,
                                              hr_schedule **out);
+
+/* ---- optimise: the best schedule for given sizes, costs and memory ---- */
+
+typedef struct hr_optimise_progress {
+    int64_t step, steps;     /* tried, and to be tried at most */
+    int64_t makespan, bound; /* ticks: the best so far, and what it cannot be below */
+} hr_optimise_progress;
+
+typedef struct hr_optimise_opts {
+    size_t size;
+    int ranks, microbatches;
+    int chunks; /* stages a rank; 0: one */
+    bool
+        fewer_chunks; /* also with fewer, larger stages: any number that divides `chunks` */
+    unsigned placements; /* 1u << HR_PLACEMENT_..., or-ed; 0: LOOP and V. BIDIRECTIONAL
+                            counts as one chunk, and holds every parameter twice */
+    bool whole_backward; /* weight gradients may not be split off */
+    const hr_stage_cost
+        *cost; /* `costs` of them, in the order of the model; NULL: units */
+    int costs; /* ranks x chunks, or 1 that holds for every stage */
+    int64_t comm, latency;
+    int pair_discount;
+    int max_act; /* activations of a rank, each of one of its `chunks` stages: with
+                          fewer chunks as many as take the same room; 0: no limit */
+    int64_t max_bytes; /* of activations, by the bytes of the costs; 0: no limit */
+    uint64_t seed;
+    int64_t steps; /* changes tried by the search; 0: some tenths of a second's worth;
+                       below 0: none, the best generator's schedule is taken */
+    double
+        seconds; /* stops earlier; then the result depends on the machine. 0: never */
+    void (*progress)(void *arg, const hr_optimise_progress *now); /* may be NULL */
+    void *arg;
+} hr_optimise_opts;
+
+typedef struct hr_optimise_report {
+    const char *generator; /* the best within the limits; NULL if none is */
+    int64_t generator_makespan;
+    int64_t makespan, bound; /* of what was found; hr_schedule_bound() */
+    int64_t steps;           /* that were tried */
+    bool searched;           /* what was found is better than the generator's */
+    int least_act; /* the smallest limits that can be kept, each without the other; */
+    int64_t least_bytes; /* also after the reason "infeasible" */
+} hr_optimise_report;
+
+/* Try every generator with all its parameters (groups, limits, chunks) and keep the best within the
+ * limits; then search on from the best few and from list schedules, by moving actions of one
+ * or all microbatches along their ranks, always within the limits. Never worse than the best
+ * generator. A seed and a number of steps give the same schedule every time. Schedules of
+ * more than 256 Ki pairs of stage and microbatch are taken from the generators that go by a rule alone.
+ *
+ * Owner:  *out is the caller's. `report` may be NULL.
+ * Errors: ERR_INVALID: "infeasible" if no schedule at all is within the limits, the sentence has the
+ *         smallest that can be kept; "optimise_option" for options that cannot be; those of
+ *         hr_schedule_set_cost(). ERR_NOMEM. */
+HR_API HR_RESULT hr_status hr_schedule_optimise(const hr_optimise_opts *opts,
+                                                hr_schedule **out,
+                                                hr_optimise_report *report);
 
 /* A layout says what of the model each stage holds. The model is a row: embedding, decoder layers,
  * layers of multi-token prediction (MTP), loss; a stage holds a stretch of it, so that each

@@ -1,6 +1,7 @@
 /* Finds the builder by its name, holds the sizes against what it can do, and lets it build. */
 #include "base/try.h" /* HR_TRY */
 #include "schedule/build/builder.h"
+#include "schedule/optimise.h" /* hr__generate_auto */
 
 #include <string.h>
 
@@ -50,7 +51,7 @@ static hr_status fail_name(const char *name)
     for (int k = 0; hr__builders[k] && n < sizeof known; k++)
         n +=
             (size_t)snprintf(known + n, sizeof known - n, " %s", hr__builders[k]->name);
-    return hr_fail(HR_ERR_INVALID, "schedule_name", "no schedule '%.40s'; there are:%s",
+    return hr_fail(HR_ERR_INVALID, "schedule_name", "no schedule '%.40s'; there are: auto%s",
                    name, known);
 }
 
@@ -181,11 +182,14 @@ hr_status hr_schedule_generate(const char *name, const hr_generate_opts *opts,
 {
     *out = NULL;
     const hr__builder *w = find(name);
-    if (w == NULL)
+    bool best = strcmp(name, "auto") == 0;
+    if (w == NULL && !best)
         return fail_name(name);
     if (opts == NULL)
         return hr_fail(HR_ERR_INVALID, "schedule_size", "%s without sizes", name);
     HR_CHECK_OPTS(opts, hr_generate_opts);
+    if (best)
+        return hr__generate_auto(opts, out);
     hr_generate_opts o = *opts;
     HR_TRY(check_sizes(w, &o));
     hr__answer answer = takes(w, o);

@@ -1,14 +1,7 @@
-/* Peaks of a rank's order. A slot holds what all of its actions add before any of it is given
- * back. */
+/* Peaks of a rank's order. */
 #include "schedule/peaks.h"
 
-typedef struct held {
-    int act, act_i, wstash;
-    int64_t bytes;
-} held;
-
-/* Before the slot starts. A stage that recomputes holds its whole activation while it runs. */
-static void take(held *h, const hr_action *a, const hr_stage_cost *c)
+void hr__held_take(hr__held *h, const hr_action *a, const hr_stage_cost *c)
 {
     switch (a->kind) {
     case HR_ACTION_F:
@@ -26,7 +19,7 @@ static void take(held *h, const hr_action *a, const hr_stage_cost *c)
     }
 }
 
-static void give_back(held *h, const hr_action *a, const hr_stage_cost *c)
+void hr__held_give_back(hr__held *h, const hr_action *a, const hr_stage_cost *c)
 {
     switch (a->kind) {
     case HR_ACTION_F:
@@ -59,20 +52,20 @@ static int larger(int a, int b)
 void hr__peaks(const hr_schedule *s, int rank, hr_rank_figures *out)
 {
     const hr__order *o = &s->order[rank];
-    held h = {0};
+    hr__held h = {0};
     out->peak_act = out->peak_act_i = out->peak_wstash = 0;
     out->peak_bytes = 0;
     for (size_t i = 0; i < o->n; i += (size_t)hr__slot(&o->a[i])) {
         const hr_action *a = &o->a[i];
         int n = hr__slot(a);
         for (int k = 0; k < n; k++)
-            take(&h, &a[k], &s->cost[a[k].stage]);
+            hr__held_take(&h, &a[k], &s->cost[a[k].stage]);
         out->peak_act = larger(out->peak_act, h.act);
         out->peak_act_i = larger(out->peak_act_i, h.act_i);
         out->peak_wstash = larger(out->peak_wstash, h.wstash);
         if (h.bytes > out->peak_bytes)
             out->peak_bytes = h.bytes;
         for (int k = 0; k < n; k++)
-            give_back(&h, &a[k], &s->cost[a[k].stage]);
+            hr__held_give_back(&h, &a[k], &s->cost[a[k].stage]);
     }
 }
