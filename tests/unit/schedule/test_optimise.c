@@ -40,9 +40,11 @@ static result optimise(const hr_optimise_opts *o)
     int64_t bound = 0;
     if (hr_schedule_optimise(o, &r.s, &r.report) < 0 ||
         hr_schedule_check(r.s, NULL, NULL) < 0 ||
-        hr_schedule_simulate(r.s, NULL, &f) < 0 || hr_schedule_bound(r.s, &bound) < 0)
+        hr_schedule_simulate(r.s, NULL, &f) < 0 || hr_schedule_bound(r.s, &bound) < 0) {
         fail_msg("p %d v %d m %d limits %d %lld: %s", o->ranks, o->chunks,
                  o->microbatches, o->max_act, (long long)o->max_bytes, hr_last_error());
+        return r;
+    }
     for (int k = 0; k < f->ranks; k++) {
         const hr_rank_figures *g = &f->rank[k];
         r.act = g->peak_act > r.act ? g->peak_act : r.act;
