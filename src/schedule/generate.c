@@ -51,8 +51,8 @@ static hr_status fail_name(const char *name)
     for (int k = 0; hr__builders[k] && n < sizeof known; k++)
         n +=
             (size_t)snprintf(known + n, sizeof known - n, " %s", hr__builders[k]->name);
-    return hr_fail(HR_ERR_INVALID, "schedule_name", "no schedule '%.40s'; there are: auto%s",
-                   name, known);
+    return hr_fail(HR_ERR_INVALID, "schedule_name",
+                   "no schedule '%.40s'; there are: auto%s", name, known);
 }
 
 /* Whether it takes these sizes with one of them changed; what the caller left to the
