@@ -3,7 +3,7 @@
 #include "checkpoint.h"
 #include "commands.h"
 #include "data.h"
-#include "pipeline.h"
+#include "run_pipeline.h"
 
 static void put_summary(const train_options *o, const pipeline *p, const data_set *d)
 {

@@ -1,7 +1,7 @@
 /* headrace train: read the options, run, and say how it ended. */
 #include "commands.h"
 #include "interrupt.h"
-#include "pipeline.h"
+#include "run_pipeline.h"
 
 /* What only the schedule and the layout show to be impossible is a wrong option, too. */
 static hr_status check_pipeline(const train_options *o)

@@ -5,7 +5,7 @@
 #define HR_APP_RANK_GROUPS_H
 #include "catalog.h"
 #include "headrace/group.h"
-#include "pipeline.h"
+#include "run_pipeline.h"
 
 typedef struct rank_groups {
     hr_group *world; /* borrowed */

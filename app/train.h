@@ -16,8 +16,8 @@
 #include "data.h"
 #include "headrace/exec.h"
 #include "model.h"
-#include "pipeline.h"
 #include "rank_groups.h"
+#include "run_pipeline.h"
 #include "safetensors.h"
 
 typedef struct train_report train_report;

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "pipeline.h"
+#include "run_pipeline.h"
 #include "support/train_case.h"
 #include <string.h>
 
@@ -45,7 +45,7 @@ static void what_a_schedule_cannot_do_is_refused(void **state)
     refused("--schedule forward-only", "no backward");
     strcpy(o.schedule, "zbv");
     o.vp = 1;
-    refused("--schedule zbv", "2 chunks");
+    refused("--schedule: zbv", "2 chunks");
     o.vp = 0;
     strcpy(o.schedule, "dualpipe");
     o.eval_batches = 3;

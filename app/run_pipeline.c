@@ -1,5 +1,5 @@
-/* pipeline.c: see pipeline.h. */
-#include "pipeline.h"
+/* pipeline.c: see run_pipeline.h. */
+#include "run_pipeline.h"
 #include "app_try.h"
 #include "whole_text.h"
 

@@ -1,8 +1,8 @@
-/* pipeline.h: how a run goes over its stages: the schedules and the layout, pure data, made before any
+/* run_pipeline.h: how a run goes over its stages: the schedules and the layout, pure data, made before any
  * rank starts.
  */
-#ifndef HR_APP_PIPELINE_H
-#define HR_APP_PIPELINE_H
+#ifndef HR_APP_RUN_PIPELINE_H
+#define HR_APP_RUN_PIPELINE_H
 #include "headrace/schedule.h"
 #include "options.h"
 
