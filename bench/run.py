@@ -9,6 +9,7 @@ import os
 import sys
 import tempfile
 
+import executor
 import launches
 import memory
 import nodes
@@ -60,6 +61,7 @@ def main():
                           ("stream", lambda: launches.measure(built, folder, say)),
                           ("memory", lambda: memory.measure(built, say)),
                           ("schedule", lambda: schedules.measure(built, program, folder, HERE, say)),
+                          ("exec", lambda: executor.measure(built, say)),
                           ("ops", lambda: operators.measure(built, say)),
                           ("overlap", lambda: overlap.measure(program, folder, say)),
                           ("train", lambda: tokens.measure(program, folder, HERE, say))):
