@@ -12,7 +12,7 @@
 
 enum { ROUNDS = 3, FLOATS = 256, MAX_STAGES = 16 };
 
-static const int64_t unit_ns = 10 * 1000 * 1000; /* of F, of I and of W */
+static const int64_t unit_ns = 10000000; /* of F, of I and of W */
 
 typedef struct run {
     const char *name;
