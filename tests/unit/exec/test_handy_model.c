@@ -22,8 +22,6 @@ static void expect_done(int ranks, hr_rank_fn fn, void *arg)
         fail_msg("%s", hr_last_error());
 }
 
-static const char *running; /* of the test, for the failure's words */
-
 struct ask {
     int dp;
     bool pairs;
@@ -33,7 +31,6 @@ static hr_status steps_of(handy *h, const char *name, int chunks)
 {
     hr_schedule *s;
     hr_program *p;
-    running = name;
     hr_status st = handy_generate(h, name, chunks, 8, &s, &p);
     if (st == HR_ERR_UNSUPPORTED) /* parts of sequences */
         return HR_OK;
@@ -42,7 +39,7 @@ static hr_status steps_of(handy *h, const char *name, int chunks)
         st = handy_step(h, s, p, (hr_loss_mode)mode);
     hr_program_destroy(p);
     hr_schedule_destroy(s);
-    return st;
+    return st < 0 ? hr_fail(st, NULL, "%s: %s", name, hr_last_error()) : st;
 }
 
 static hr_status every_schedule(hr_group *world, void *arg)
@@ -63,10 +60,23 @@ static void every_schedule_gives_exact_gradients(void **state)
     expect_done(4, every_schedule, &(struct ask){.dp = 1});
 }
 
+static void two_pipelines_share_the_scale(void **state)
+{
+    expect_done(8, every_schedule, &(struct ask){.dp = 2});
+}
+
+/* Outputs leave from the hooks of pairs, half of them from another stream. */
+static void pairs_with_hooks_give_exact_gradients(void **state)
+{
+    expect_done(4, every_schedule, &(struct ask){.dp = 1, .pairs = true});
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_schedule_gives_exact_gradients),
+        cmocka_unit_test(two_pipelines_share_the_scale),
+        cmocka_unit_test(pairs_with_hooks_give_exact_gradients),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
