@@ -2,6 +2,7 @@
  * JSON object, which is then printed as it is or as text. */
 #include "commands.h"
 #include "headrace/device.h"
+#include "headrace/group.h"
 
 #include <cairo.h>
 #include <dlfcn.h>
@@ -38,7 +39,8 @@ static json_t *backends(void)
 static json_t *engines(void)
 {
     json_t *list = json_array();
-    json_array_append_new(list, offer("local", true, NULL));
+    for (int i = 0; hr_local_engine_name(i); i++)
+        json_array_append_new(list, offer(hr_local_engine_name(i), true, NULL));
     json_array_append_new(
         list, offer("mpi", false, "this build has no MPI engine for groups"));
     json_array_append_new(

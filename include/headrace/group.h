@@ -4,7 +4,8 @@
  * operations in the same order. All operations are ordered on the stream that they are given
  * and return at once; buffers are borrowed until they have run. One group on two streams
  * without an event between them is ERR_STATE. Where two streams must talk independently there
- * are two groups. Engines: "local" (ranks are threads of one process).
+ * are two groups. Engines: "local" (ranks are threads of one process), and the same shaken in four
+ * ways, for the tests of code that stands on groups; see hr_local_opts.engine.
  *
  * Failure: a wait inside an operation has the job's time limit. The first failure of any rank
  * aborts the job: every rank's pending and later operations end, and each rank's device fails
@@ -34,12 +35,35 @@ typedef struct hr_local_opts {
     double link_gbps;
     double link_us;        /* imitated latency of an operation, microseconds */
     hr_device_opts device; /* size 0: defaults; rank and cores are set by the job */
+    /* Real transports, each at another end of what the rules leave open, so that code which relies
+     * on more than the rules fails on one of them:
+     *
+     * "local"             a send ends when its receive has taken the bytes, as soon as it can
+     * "local-rendezvous"  the same, promised: no send ends without its receive
+     * "local-buffered"    a send is copied at once and ends without its receive
+     * "local-delays"      operations begin, read and end after delays that follow from `seed`
+     * "local-late"        an operation begins, and so reads its sources and writes its results,
+     *                     when somebody waits for it or for what is queued behind it: another
+     *                     stream that has come to the wait, a thread that synchronises; a
+     *                     source that was overwritten or released too early is wrong by then.
+     *                     Freed memory is filled as by device.poison = 1 unless that is -1
+     *
+     * NULL: HEADRACE_GROUP_ENGINE in the environment, else "local". */
+    const char *engine;
+    /* Delays: the longest, 0: 200. Late: after how long what nobody waits for begins all the same,
+     * for peers may need it; 0: 20,000. */
+    double delay_us;
+    uint64_t seed;
 } hr_local_opts;
+
+/* The i-th of those names; NULL past the end. */
+HR_API const char *hr_local_engine_name(int i);
 
 /* Run fn(world, arg) on `n` new threads, one a rank, each with a device of its own that is
  * current there, and return when all have returned: HR_OK, or the first failure in time with
  * its sentence ("rank 2: ...").
- * Errors: ERR_INVALID (n < 1), ERR_NOMEM, ERR_DEVICE, what fn returns. */
+ * Errors: ERR_INVALID (n < 1; "group_engine" with the list), ERR_NOMEM, ERR_DEVICE, what fn
+ *         returns. */
 typedef hr_status (*hr_rank_fn)(hr_group *world, void *arg);
 HR_API HR_RESULT hr_status hr_local_run(int n, const hr_local_opts *opts, hr_rank_fn fn,
                                         void *arg);
@@ -65,9 +89,17 @@ HR_API int hr_group_rank(const hr_group *g);
 HR_API int hr_group_size(const hr_group *g);
 HR_API int hr_group_global_rank(const hr_group *g, int rank); /* HR_NO_RANK outside */
 HR_API hr_device *hr_group_device(const hr_group *g);
-HR_API const char *hr_group_engine(const hr_group *g);
+HR_API const char *hr_group_engine(const hr_group *g); /* "local-late" */
 /* "imitated link, 8 Gbit/s and 20 us" or "" : reports that used it say so. Valid as long as g. */
 HR_API const char *hr_group_link_note(const hr_group *g);
+
+/* What an operation is for: failures and time-outs say it, nothing else uses it. Belongs to what
+ * this thread issues on `g` from now on; NULL: nothing to say. Copied, at no cost to speak of. */
+typedef struct hr_op_label {
+    const char *what;             /* literal or interned: "send forward"; NULL: none */
+    int stage, chunk, microbatch; /* -1: none */
+} hr_op_label;
+HR_API void hr_group_set_label(hr_group *g, const hr_op_label *label);
 
 /* ---- operations ------------------------------------------------------------------------------ */
 typedef struct hr_p2p {

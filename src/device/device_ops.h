@@ -37,6 +37,9 @@ typedef struct hr_device_ops {
     void (*stream_fini)(hr_stream *s); /* drained */
     void (*stream_drain)(hr_stream *s);
     bool (*stream_idle)(hr_stream *s);
+    /* Optional. NULL: nobody can tell. Called by what runs on `s`: does anybody wait now, another
+     * stream or a thread, for the stream to get past it? */
+    bool (*stream_awaited)(const hr_stream *s);
 
     /* Optional, both or neither. NULL: there are no foreign streams. In place of stream_init. */
     hr_status (*stream_wrap)(hr_stream *s, const hr_stream_wrap_opts *o);

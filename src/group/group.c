@@ -13,6 +13,7 @@ void hr__group_init(hr_group *g, const hr_group_ops *ops, int rank, int size,
     g->size = size;
     g->global = global;
     g->dev = dev;
+    hr_group_set_label(g, NULL);
 }
 
 void hr__group_fini(hr_group *g)
@@ -108,7 +109,16 @@ hr_device *hr_group_device(const hr_group *g)
 
 const char *hr_group_engine(const hr_group *g)
 {
-    return g ? g->ops->name : "";
+    if (!g)
+        return "";
+    return g->ops->engine ? g->ops->engine(g) : g->ops->name;
+}
+
+void hr_group_set_label(hr_group *g, const hr_op_label *label)
+{
+    static const hr_op_label none = {NULL, -1, -1, -1};
+    if (g)
+        g->label = label ? *label : none;
 }
 
 const char *hr_group_link_note(const hr_group *g)

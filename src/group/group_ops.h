@@ -70,6 +70,8 @@ typedef struct hr_group_ops {
      * host-side and collective; `leave` is not, and nothing that uses it is queued. */
     hr_status (*window_join)(hr_group *g, void *base, size_t bytes, hr__window **out);
     void (*window_leave)(hr__window *w);
+    /* Optional. NULL: `name`. */
+    const char *(*engine)(const hr_group *g);
     /* Optional. NULL: the link is real, the note is "". */
     const char *(*link_note)(const hr_group *g);
 } hr_group_ops;
@@ -82,7 +84,8 @@ struct hr_group {
     const int *global; /* [size], the engine's; global ranks of the members */
     bool world;
     hr_device *dev;
-    hr__order order; /* issuing thread */
+    hr__order order;   /* issuing thread */
+    hr_op_label label; /* issuing thread: of what is issued next */
 };
 
 /* For engines: fill in the shared part; and undo it, which waits for what is queued. Undoing

@@ -27,6 +27,11 @@ void hr__order_drain(const hr__order *o, hr_device *dev)
         dev->ops->stream_drain(s);
 }
 
+bool hr__order_is_awaited(const hr_stream *s)
+{
+    return s->dev->ops->stream_awaited && s->dev->ops->stream_awaited(s);
+}
+
 bool hr__order_is_checked(const hr_device *dev)
 {
     return dev->check != NULL;

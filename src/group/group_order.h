@@ -16,6 +16,9 @@ typedef struct hr__order {
 hr_status hr__order_check(const hr__order *o, const hr_stream *s, const char *what);
 /* The operation was queued on `s` just now. */
 void hr__order_note(hr__order *o, const hr_stream *s);
+/* Called by work that runs on `s`: somebody waits for the stream to get past it. False where the
+ * backend cannot tell. */
+bool hr__order_is_awaited(const hr_stream *s);
 /* Wait until the last operation has run. */
 void hr__order_drain(const hr__order *o, hr_device *dev);
 

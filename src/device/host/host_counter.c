@@ -38,6 +38,18 @@ void hr__counter_wake(hr__counter *c)
     syscall(SYS_futex, &c->wakes, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
+/* A wish that was fulfilled at the last look stays behind until the count moves, and may hide the
+ * later wish of another sleeper: the wake makes all who sleep wish again. */
+bool hr__counter_awaited(hr__counter *c)
+{
+    uint64_t wanted = atomic_load(&c->wanted);
+    if (wanted <= hr__counter_get(c)) {
+        hr__counter_wake(c);
+        return false;
+    }
+    return wanted != UINT64_MAX;
+}
+
 static void wish(hr__counter *c, uint64_t target)
 {
     uint64_t wanted = atomic_load(&c->wanted);

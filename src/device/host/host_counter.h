@@ -7,6 +7,7 @@
 #ifndef HR_HOST_COUNTER_H
 #define HR_HOST_COUNTER_H
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 typedef struct hr__counter {
@@ -21,6 +22,9 @@ void hr__counter_init(hr__counter *c);
  * counted is visible after. */
 uint64_t hr__counter_wait(hr__counter *c, uint64_t target);
 void hr__counter_wake(hr__counter *c);
+
+/* Somebody sleeps until the count is larger than it is now. */
+bool hr__counter_awaited(hr__counter *c);
 
 static inline uint64_t hr__counter_get(hr__counter *c)
 {

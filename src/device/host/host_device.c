@@ -93,6 +93,7 @@ const hr_device_ops hr__host_ops = {
     .stream_fini = hr__host_stream_fini,
     .stream_drain = hr__host_stream_drain,
     .stream_idle = hr__host_stream_idle,
+    .stream_awaited = hr__host_stream_awaited,
     .stream_wrap = hr__host_stream_wrap,
     .stream_native = hr__host_stream_native,
     .event_record = hr__host_event_record,

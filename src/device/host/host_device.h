@@ -78,6 +78,7 @@ hr_status hr__host_stream_init(hr_stream *s);
 void hr__host_stream_fini(hr_stream *s);
 void hr__host_stream_drain(hr_stream *s);
 bool hr__host_stream_idle(hr_stream *s);
+bool hr__host_stream_awaited(const hr_stream *s);
 void hr__host_event_record(hr_event *e, hr_stream *s);
 void hr__host_event_wait(hr_event *e, hr_stream *s);
 void hr__host_event_drain(hr_event *e);

@@ -130,6 +130,12 @@ bool hr__host_stream_idle(hr_stream *s)
     return h->foreign ? hr__foreign_idle(h) : hr__counter_get(h->done) == h->head;
 }
 
+/* The count says what has run, so a sleeper for more waits for what runs now or comes behind it. */
+bool hr__host_stream_awaited(const hr_stream *s)
+{
+    return hr__counter_awaited(((const hr__host_stream *)s)->done);
+}
+
 void hr__host_event_record(hr_event *e, hr_stream *s)
 {
     hr__host_stream *h = host(s);

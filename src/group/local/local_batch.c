@@ -4,10 +4,14 @@
  * of its receives are filled and all of its sends were taken: so no order can deadlock.
  *
  * A pair's list has one batch of one sender at a time, for that sender's next batch cannot
- * begin before; the sender writes the empty list, the receiver takes from the full one. */
+ * begin before; the sender writes the empty list, the receiver takes from the full one. In the
+ * buffered manner the list holds copies, no batch waits for its sends, and local_mail.c keeps
+ * the two ends apart. */
 #include "base/try.h"
 #include "group/local/local_collective.h"
 #include "group/local/local_link.h"
+#include "group/local/local_mail.h"
+#include "group/local/local_manner.h"
 #include <string.h>
 
 static const char op_name[] = "send_recv";
@@ -15,6 +19,7 @@ static const char op_name[] = "send_recv";
 struct exchange {
     hr__member *m;
     hr__post *p;
+    bool buffered;
     int unfilled; /* receives */
     int64_t arrived_ns, last_ns;
 };
@@ -26,7 +31,7 @@ static int rank_of(const hr__member *m, int peer)
 
 static hr__where where(const struct exchange *x)
 {
-    return hr__channel_where(x->m->ch, op_name, x->m->batches);
+    return hr__channel_where(x->m->ch, op_name, x->m->batches, &x->p->label);
 }
 
 /* The send `s` meets the receive `r`; afterwards `s` belongs to its sender again. */
@@ -44,8 +49,12 @@ static hr_status take(struct exchange *x, _Atomic(hr__msg *) *head, hr__msg *s,
     if (s->sent_ns > x->last_ns)
         x->last_ns = s->sent_ns;
     s->met_ns = x->arrived_ns;
-    atomic_store_explicit(head, s->next, memory_order_release);
     x->unfilled--;
+    if (x->buffered) {
+        hr__mail_drop(x->m->ch, head);
+        return HR_OK;
+    }
+    atomic_store_explicit(head, s->next, memory_order_release);
     if (atomic_fetch_sub_explicit(&sender->untaken, 1, memory_order_acq_rel) == 1)
         hr__bell_ring(&sender->bell);
     return HR_OK;
@@ -71,8 +80,15 @@ static bool waits_for_send(const hr__msg *g)
 
 static bool waits_for_receive(const struct exchange *x, const hr__msg *g)
 {
-    return g->op.send && g->lead &&
+    return !x->buffered && g->op.send && g->lead &&
            atomic_load(hr__head(x->m->ch, x->m->me, g->op.peer)) != NULL;
+}
+
+/* Who has left may have left copies behind, just after the last look. */
+static bool will_never_come(const struct exchange *x, const hr__msg *g)
+{
+    return waits_for_send(g) &&
+           atomic_load(hr__head(x->m->ch, g->op.peer, x->m->me)) == NULL;
 }
 
 static hr_status check_gone(const struct exchange *x)
@@ -81,7 +97,7 @@ static hr_status check_gone(const struct exchange *x)
         const hr__msg *g = &x->p->msgs[i];
         int rank = rank_of(x->m, g->op.peer);
         if (hr__job_gone(x->m->ch->job, rank) &&
-            (waits_for_send(g) || waits_for_receive(x, g)))
+            (will_never_come(x, g) || waits_for_receive(x, g)))
             return hr_fail(HR_ERR_ABORTED, "rank_gone",
                            "%s: rank %d has returned from its function without it",
                            where(x).text, rank);
@@ -105,58 +121,135 @@ static hr_status progress(void *arg)
     return HR_PENDING;
 }
 
-static hr_status late(const struct exchange *x)
+/* ---- words ---- */
+/* What of the messages between this member and `peer` is not through: bytes; -1: nothing. */
+static int64_t missing_with(const struct exchange *x, int peer, bool send)
 {
-    char silent[96] = "", deaf[96] = "";
-    size_t bytes = 0;
+    int64_t bytes = -1;
     for (int i = 0; i < x->p->n; i++) {
         const hr__msg *g = &x->p->msgs[i];
-        bool send = waits_for_receive(x, g), receive = waits_for_send(g);
-        if (send)
-            hr__list_rank(deaf, sizeof deaf, rank_of(x->m, g->op.peer));
-        if (receive)
-            hr__list_rank(silent, sizeof silent, rank_of(x->m, g->op.peer));
-        if (send || receive)
-            bytes += receive ? g->todo->op.bytes : g->op.bytes;
+        if (g->op.peer == peer && send && waits_for_receive(x, g))
+            bytes = (bytes < 0 ? 0 : bytes) + (int64_t)g->op.bytes;
+        if (g->op.peer == peer && !send && waits_for_send(g))
+            bytes = (bytes < 0 ? 0 : bytes) + (int64_t)g->todo->op.bytes;
     }
-    return hr_fail(
-        HR_ERR_TIMEOUT, "timeout",
-        "waited %g s in %s (%zu bytes); missing: sends of %s; receives of %s",
-        (double)x->m->ch->job->limit_ns * 1e-9, where(x).text, bytes,
-        silent[0] ? silent : "none", deaf[0] ? deaf : "none");
+    return bytes;
+}
+
+static void list_missing(char *buf, size_t cap, int rank, int64_t bytes)
+{
+    size_t len = strlen(buf);
+    if (len + 48 < cap)
+        snprintf(buf + len, cap - len, "%s%d (%lld bytes)", len ? ", " : "", rank,
+                 (long long)bytes);
+    else if (len + 6 < cap && buf[len - 1] != '.')
+        snprintf(buf + len, cap - len, ", ...");
+}
+
+static hr_status late(const struct exchange *x)
+{
+    const hr__channel *ch = x->m->ch;
+    char silent[128] = "", deaf[128] = "", others[288] = "";
+    for (int peer = 0; peer < ch->n; peer++) {
+        int64_t in = missing_with(x, peer, false), out = missing_with(x, peer, true);
+        if (in >= 0)
+            list_missing(silent, sizeof silent, ch->global[peer], in);
+        if (out >= 0)
+            list_missing(deaf, sizeof deaf, ch->global[peer], out);
+        if ((in >= 0 || out >= 0) && peer != x->m->me)
+            hr__doing_list(others, sizeof others, x->m->ch, peer);
+    }
+    return hr_fail(HR_ERR_TIMEOUT, "timeout",
+                   "waited %g s in %s; missing: sends of %s; receives of %s%s",
+                   (double)ch->job->limit_ns * 1e-9, where(x).text,
+                   silent[0] ? silent : "none", deaf[0] ? deaf : "none", others);
+}
+
+static void announce(struct exchange *x)
+{
+    hr__entry e = {.op = op_name, .seq = x->m->batches, .label = &x->p->label};
+    for (int i = 0; i < x->p->n; i++) {
+        const hr_p2p *op = &x->p->msgs[i].op;
+        e.bytes += (int64_t)op->bytes;
+        if (op->peer < 64)
+            e.peers |= (uint64_t)1 << op->peer;
+    }
+    hr__doing_begin(&x->m->doing, &e);
+}
+
+/* ---- the kernel ---- */
+/* The sends to one peer begin with `lead`. */
+static hr_status hang(struct exchange *x, hr__msg *lead)
+{
+    hr__channel *ch = x->m->ch;
+    int peer = lead->op.peer;
+    if (x->buffered)
+        for (const hr__msg *g = lead; g; g = g->next)
+            HR_TRY(hr__mail_send(x->m, g));
+    else
+        atomic_store_explicit(hr__head(ch, x->m->me, peer), lead, memory_order_release);
+    if (peer != x->m->me)
+        hr__bell_ring(&ch->members[peer].bell);
+    return HR_OK;
+}
+
+/* To one peer after the other, as chance has it, with delays between them. */
+static hr_status hang_shuffled(struct exchange *x, int sends)
+{
+    uint64_t key = hr__manner_mix(x->m->ch->key, x->m->draws), last = 0;
+    for (;;) {
+        hr__msg *next = NULL;
+        uint64_t least = UINT64_MAX;
+        for (int i = 0; i < x->p->n; i++) {
+            hr__msg *g = &x->p->msgs[i];
+            /* A number of chance, made unlike all others; above 0. */
+            uint64_t place = hr__manner_mix(key, (uint64_t)i) << 31 | (uint64_t)(i + 1);
+            if (g->op.send && g->lead && place > last && place < least) {
+                next = g;
+                least = place;
+            }
+        }
+        if (!next)
+            return HR_OK;
+        HR_TRY(hang(x, next));
+        last = least;
+        if (--sends > 0)
+            HR_TRY(hr__manner_pause(x->m));
+    }
 }
 
 /* Hang the sends where their receivers look. */
-static void post(struct exchange *x)
+static hr_status post(struct exchange *x)
 {
-    hr__channel *ch = x->m->ch;
-    int sends = 0;
+    int sends = 0, leads = 0;
     for (int i = 0; i < x->p->n; i++) {
         hr__msg *g = &x->p->msgs[i];
         g->sent_ns = x->arrived_ns;
         g->todo = g;
         sends += g->op.send;
+        leads += g->op.send && g->lead;
         x->unfilled += !g->op.send;
     }
-    atomic_store(&x->m->untaken, sends);
+    atomic_store(&x->m->untaken, x->buffered ? 0 : sends);
+    if (x->m->ch->job->manner->delays)
+        return hang_shuffled(x, leads);
     for (int i = 0; i < x->p->n; i++) {
         hr__msg *g = &x->p->msgs[i];
-        if (!g->op.send || !g->lead)
-            continue;
-        atomic_store_explicit(hr__head(ch, x->m->me, g->op.peer), g,
-                              memory_order_release);
-        if (g->op.peer != x->m->me)
-            hr__bell_ring(&ch->members[g->op.peer].bell);
+        if (g->op.send && g->lead)
+            HR_TRY(hang(x, g));
     }
+    return HR_OK;
 }
 
 static hr_status run(hr__member *m, hr__post *p)
 {
     hr__job *job = m->ch->job;
-    struct exchange x = {.m = m, .p = p, .arrived_ns = hr_now_ns()};
+    struct exchange x = {.m = m, .p = p, .buffered = job->manner->buffered};
     int64_t out = 0, in = 0;
-    x.last_ns = x.arrived_ns;
-    post(&x);
+    announce(&x);
+    HR_TRY(hr__manner_begin(m, p));
+    x.last_ns = x.arrived_ns = hr_now_ns();
+    HR_TRY(post(&x));
     hr_status st = hr__bell_wait(&m->bell, progress, &x, x.arrived_ns + job->limit_ns);
     if (st == HR_PENDING)
         st = late(&x);
@@ -169,6 +262,7 @@ static hr_status run(hr__member *m, hr__post *p)
             *(g->op.send ? &out : &in) += (int64_t)g->op.bytes;
     }
     m->batches++;
+    HR_TRY(hr__manner_delay_here(m));
     return hr__transfer_end(m, &(hr__transfer){.op = op_name,
                                                .arrived_ns = x.arrived_ns,
                                                .last_ns = x.last_ns,
@@ -179,6 +273,7 @@ static hr_status batch_kernel(const void *args, hr_team *team)
 {
     hr__post *p = *(hr__post *const *)args;
     hr_status st = run(p->me, p);
+    hr__doing_end(&p->me->doing);
     atomic_store_explicit(&p->busy, false, memory_order_release);
     return st;
 }
@@ -211,6 +306,7 @@ hr_status hr__local_batch(hr_group *g, const hr_p2p *ops, int n, hr_stream *s)
     if (hr__job_failed(m->ch->job))
         return HR_OK;
     HR_TRY(hr__post_take(m, &p));
+    p->stream = s;
     hr_status st = hr__post_reserve(p, n);
     if (st == HR_OK) {
         int declared = copy_messages(m, p, ops, n);

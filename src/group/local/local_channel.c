@@ -1,6 +1,8 @@
 /* Channels, their members and posts, and the meeting of all members; see local_channel.h. */
 #include "group/local/local_channel.h"
 #include "base/try.h"
+#include "group/local/local_mail.h"
+#include "group/local/local_manner.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,6 +27,11 @@ static hr_status channel_init(hr__channel *ch, const int *global)
     if (!ch->global || !ch->members || !ch->heads)
         return HR_ERR_NOMEM;
     memcpy(ch->global, global, n * sizeof *global);
+    if (ch->job->manner->buffered) {
+        ch->mail_tails = calloc(n * n, sizeof(hr__msg *));
+        if (!ch->mail_tails)
+            return HR_ERR_NOMEM;
+    }
     HR_TRY(hr__meet_init(&ch->work, ch->n));
     HR_TRY(hr__meet_init(&ch->host, ch->n));
     for (int i = 0; i < ch->n; i++)
@@ -32,13 +39,16 @@ static hr_status channel_init(hr__channel *ch, const int *global)
     return HR_OK;
 }
 
-hr_status hr__channel_create(hr__job *job, const int *global, int n, hr__channel **out)
+hr_status hr__channel_create(hr__job *job, uint64_t key, const int *global, int n,
+                             hr__channel **out)
 {
     hr__channel *ch = calloc(1, sizeof *ch);
     *out = NULL;
     if (ch) {
         ch->job = job;
+        ch->key = key;
         ch->n = n;
+        pthread_mutex_init(&ch->mail, NULL);
     }
     if (!ch || channel_init(ch, global) < 0) {
         hr__channel_destroy(ch);
@@ -81,6 +91,9 @@ void hr__channel_destroy(hr__channel *ch)
         free(m->tails);
         free(m->inputs);
     }
+    hr__mail_clear(ch);
+    free(ch->mail_tails);
+    pthread_mutex_destroy(&ch->mail);
     hr__meet_fini(&ch->work);
     hr__meet_fini(&ch->host);
     free(ch->heads);
@@ -118,12 +131,15 @@ void hr__channel_clear(hr__channel *ch)
 {
     hr__meet_clear(&ch->work);
     hr__meet_clear(&ch->host);
+    hr__mail_clear(ch);
     for (int i = 0; i < ch->n * ch->n; i++)
         atomic_store(&ch->heads[i], NULL);
     for (int i = 0; i < ch->n; i++) {
         hr__member *m = &ch->members[i];
         atomic_store(&m->untaken, 0);
-        m->ops = m->batches = m->issued = 0;
+        m->ops = m->batches = m->issued = m->draws = 0;
+        memset(&m->doing, 0, sizeof m->doing);
+        memset(&m->doing_host, 0, sizeof m->doing_host);
         hr__post *p = m->newest;
         if (p)
             do { /* the kernels of some were skipped */
@@ -165,6 +181,7 @@ hr_status hr__post_take(hr__member *m, hr__post **out)
         oldest = p;
     }
     atomic_store_explicit(&oldest->busy, true, memory_order_relaxed);
+    oldest->label = m->base.label;
     m->newest = oldest;
     *out = oldest;
     return HR_OK;
@@ -193,14 +210,15 @@ void hr__list_rank(char *buf, size_t cap, int rank)
         snprintf(buf + len, cap - len, ",...");
 }
 
-hr__where hr__channel_where(const hr__channel *ch, const char *op, uint64_t seq)
+hr__where hr__channel_where(const hr__channel *ch, const char *op, uint64_t seq,
+                            const hr_op_label *label)
 {
     char ranks[96] = "";
     hr__where w;
     for (int i = 0; i < ch->n; i++)
         hr__list_rank(ranks, sizeof ranks, ch->global[i]);
-    snprintf(w.text, sizeof w.text, "%.24s %llu of the group of ranks %s", op,
-             (unsigned long long)seq, ranks);
+    snprintf(w.text, sizeof w.text, "%.24s %llu of the group of ranks %s%s", op,
+             (unsigned long long)seq, ranks, hr__label_write(label).text);
     return w;
 }
 
@@ -211,6 +229,11 @@ struct meeting {
     const hr__entry *entry;
     uint64_t phase;
 };
+
+static hr__where entry_where(const hr__channel *ch, const hr__entry *e)
+{
+    return hr__channel_where(ch, e->op, e->seq, e->label);
+}
 
 static hr_status all_met(void *arg)
 {
@@ -224,26 +247,26 @@ static hr_status all_met(void *arg)
         if (hr__job_gone(ch->job, ch->global[i]) && !hr__meet_has(w->meet, i, w->phase))
             return hr_fail(HR_ERR_ABORTED, "rank_gone",
                            "%s: rank %d has returned from its function without it",
-                           hr__channel_where(ch, w->entry->op, w->entry->seq).text,
-                           ch->global[i]);
+                           entry_where(ch, w->entry).text, ch->global[i]);
     return HR_PENDING;
 }
 
 static hr_status late(const struct meeting *w)
 {
     hr__channel *ch = w->m->ch;
-    char present[96] = "", missing[96] = "", bytes[32] = "";
+    char present[96] = "", missing[96] = "", bytes[32] = "", where[320] = "";
     for (int i = 0; i < ch->n; i++) {
         bool here = hr__meet_has(w->meet, i, w->phase);
         hr__list_rank(here ? present : missing, sizeof present, ch->global[i]);
+        if (!here)
+            hr__doing_list(where, sizeof where, ch, i);
     }
     if (w->entry->bytes >= 0)
         snprintf(bytes, sizeof bytes, " (%lld bytes)", (long long)w->entry->bytes);
     return hr_fail(HR_ERR_TIMEOUT, "timeout",
-                   "waited %g s in %s%s; present: %s; missing: %s",
-                   (double)ch->job->limit_ns * 1e-9,
-                   hr__channel_where(ch, w->entry->op, w->entry->seq).text, bytes,
-                   present, missing);
+                   "waited %g s in %s%s; present: %s; missing: %s%s",
+                   (double)ch->job->limit_ns * 1e-9, entry_where(ch, w->entry).text,
+                   bytes, present, missing, where);
 }
 
 hr_status hr__channel_meet(hr__member *m, hr__meet *meet, const hr__entry *entry,
@@ -262,5 +285,13 @@ hr_status hr__channel_meet(hr__member *m, hr__meet *meet, const hr__entry *entry
         if (st == HR_PENDING)
             st = late(&w);
     }
+    return st;
+}
+
+hr_status hr__channel_meet_host(hr__member *m, const hr__entry *entry, hr__last_fn last)
+{
+    hr__doing_begin(&m->doing_host, entry);
+    hr_status st = hr__channel_meet(m, &m->ch->host, entry, last);
+    hr__doing_end(&m->doing_host);
     return st;
 }

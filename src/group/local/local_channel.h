@@ -3,6 +3,7 @@
 #ifndef HR_LOCAL_CHANNEL_H
 #define HR_LOCAL_CHANNEL_H
 #include "group/group_ops.h"
+#include "group/local/local_doing.h"
 #include "group/local/local_job.h"
 
 typedef struct hr__channel hr__channel;
@@ -24,8 +25,10 @@ typedef struct hr__post {
     struct hr__post *next; /* ring of a member's posts, oldest after newest */
     atomic_bool busy;      /* set at issue, cleared when the kernel is through */
     hr__member *me;
-    int64_t arrived_ns; /* the kernel: when it began */
-    hr__call call;      /* its count arrays are those below */
+    const hr_stream *stream; /* that it was issued on */
+    hr_op_label label;       /* the group's at issue */
+    int64_t arrived_ns;      /* the kernel: when it began */
+    hr__call call;           /* its count arrays are those below */
     int64_t *send_counts, *recv_counts, *send_offsets; /* [size], elements */
     hr__msg *msgs;                                     /* [cap], n in use: a batch */
     hr_operand *operands;                              /* [cap] */
@@ -44,6 +47,9 @@ struct hr__member {
     const hr__post *posted; /* kernel writes, peers read between meetings */
     uint64_t issued;        /* issuing thread, checked: collectives */
     uint64_t ops, batches;  /* kernels count; those begun before are in the past */
+    uint64_t draws;         /* kernels count: delays */
+    hr__doing doing;        /* kernels write */
+    hr__doing doing_host;   /* issuing thread writes: group_create(), window_join() */
     const int *asked;       /* group_create(): its list, for the last to arrive */
     int n_asked;
     void *window_base; /* window_join(): its part, for the last to arrive */
@@ -54,6 +60,8 @@ struct hr__channel {
     hr__job *job;
     hr__channel *next; /* job->mu */
     uint64_t serial;   /* no other channel of the job has had it */
+    uint64_t key; /* of its delays: from the seed, the parent's and its number there */
+    uint64_t children; /* for the last to arrive in group_create() */
     int n;
     int *global;         /* [n] */
     hr__member *members; /* [n] */
@@ -64,7 +72,10 @@ struct hr__channel {
     hr__window *window;  /* what the last window_join() made */
     int64_t windows_end; /* of the symmetric space so far */
     _Atomic(hr__msg *) *heads; /* [from * n + to]: sends to meet, oldest first */
-    int open;                  /* job->mu; handles that live */
+    pthread_mutex_t
+        mail; /* a leaf; buffered: guards the lists of `heads` and their ends */
+    hr__msg **mail_tails; /* [from * n + to]; NULL unless buffered */
+    int open;             /* job->mu; handles that live */
 };
 
 static inline hr__member *hr__member_of(const hr_group *g)
@@ -77,8 +88,10 @@ static inline _Atomic(hr__msg *) *hr__head(hr__channel *ch, int from, int to)
     return &ch->heads[from * ch->n + to];
 }
 
-/* Added to the job; `global` is copied. The handles are made by hr__channel_join(). */
-hr_status hr__channel_create(hr__job *job, const int *global, int n, hr__channel **out);
+/* Added to the job; `global` is copied; `key` is for its delays. The handles are made by
+ * hr__channel_join(). */
+hr_status hr__channel_create(hr__job *job, uint64_t key, const int *global, int n,
+                             hr__channel **out);
 void hr__channel_destroy(hr__channel *ch); /* not in the job's list any more */
 hr_group *hr__channel_join(hr__channel *ch, int me);
 void hr__channel_leave(hr__member *m);   /* the last one destroys it */
@@ -90,24 +103,23 @@ void hr__channel_clear(hr__channel *ch); /* hr_job_reset(): nothing runs */
 hr_status hr__post_take(hr__member *m, hr__post **out);
 hr_status hr__post_reserve(hr__post *p, int n_msgs);
 
-/* "all_reduce 3 of the group of ranks 0,1,2" */
+/* "all_reduce 3 of the group of ranks 0,1,2 [gradients, stage 1]"; the label may be NULL. */
 typedef struct hr__where {
-    char text[160];
+    char text[256];
 } hr__where;
-hr__where hr__channel_where(const hr__channel *ch, const char *op, uint64_t seq);
+hr__where hr__channel_where(const hr__channel *ch, const char *op, uint64_t seq,
+                            const hr_op_label *label);
 /* "0,2,5"; ends in ",..." where it does not fit. */
 void hr__list_rank(char *buf, size_t cap, int rank);
 
 /* Meet all members, whichever meeting of the channel it is. The last one runs `last` (may be
  * NULL) before it opens. When the job fails meanwhile, its cause; the caller's own
- * failure is the caller's to report. `bytes` < 0: none to speak of. */
+ * failure is the caller's to report. */
 typedef hr_status (*hr__last_fn)(hr__channel *ch, hr__member *m);
-typedef struct hr__entry {
-    const char *op;
-    uint64_t seq;
-    int64_t bytes;
-} hr__entry;
 hr_status hr__channel_meet(hr__member *m, hr__meet *meet, const hr__entry *entry,
                            hr__last_fn last);
+/* The same on the members' issuing threads. */
+hr_status hr__channel_meet_host(hr__member *m, const hr__entry *entry,
+                                hr__last_fn last);
 
 #endif

@@ -9,6 +9,7 @@
 #include "base/try.h"
 #include "group/local/local_issues.h"
 #include "group/local/local_link.h"
+#include "group/local/local_manner.h"
 #include "group/local/local_symmetric.h"
 #include "group/reduce.h"
 #include <string.h>
@@ -83,7 +84,8 @@ static hr_status check_parts(hr__channel *ch, hr__where where)
 static hr_status check_posts(hr__channel *ch, hr__member *m)
 {
     const hr__call *first = &ch->members[0].posted->call;
-    hr__where where = hr__channel_where(ch, "operation", m->ops);
+    hr__where where =
+        hr__channel_where(ch, "operation", m->ops, &ch->members[0].posted->label);
     ch->last_ns = m->posted->arrived_ns;
     for (int i = 0; i < ch->n; i++)
         if (ch->members[i].posted->arrived_ns > ch->last_ns)
@@ -233,15 +235,24 @@ static int64_t link_bytes(const hr__member *m, const hr__post *p)
 /* ---- the kernel ---- */
 static hr_status run(hr__member *m, hr__post *p)
 {
-    hr__entry entry = {hr__op_name(p->call.kind), m->ops, link_bytes(m, p)};
-    hr__transfer t = {.op = entry.op, .bytes = entry.bytes};
+    hr__entry entry = {.op = hr__op_name(p->call.kind),
+                       .seq = m->ops,
+                       .bytes = -1,
+                       .label = &p->label};
+    hr__transfer t = {.op = entry.op};
+    hr__doing_begin(&m->doing, &entry);
+    HR_TRY(hr__manner_begin(m, p));
+    t.bytes = entry.bytes = link_bytes(m, p); /* may follow from device memory */
+    hr__doing_bytes(&m->doing, entry.bytes);
     t.arrived_ns = p->arrived_ns = hr_now_ns();
     m->posted = p;
     HR_TRY(hr__channel_meet(m, &m->ch->work, &entry, check_posts));
     t.last_ns = m->ch->last_ns;
+    HR_TRY(hr__manner_delay_here(m));
     HR_TRY(move(m, p, &entry));
     HR_TRY(hr__channel_meet(m, &m->ch->work, &entry, NULL));
     m->ops++;
+    HR_TRY(hr__manner_delay_here(m));
     return hr__transfer_end(m, &t);
 }
 
@@ -249,6 +260,7 @@ static hr_status collective_kernel(const void *args, hr_team *team)
 {
     hr__post *p = *(hr__post *const *)args;
     hr_status st = run(p->me, p);
+    hr__doing_end(&p->me->doing);
     atomic_store_explicit(&p->busy, false, memory_order_release);
     return st;
 }
@@ -302,6 +314,7 @@ hr_status hr__local_collective(hr_group *g, const hr__call *c, hr_stream *s)
         hr__issues_note(m->ch->job->issues, m, c->kind, s);
     HR_TRY(hr__post_take(m, &p));
     p->call = *c;
+    p->stream = s;
     int k = declare(p, m->ch->n, operands);
     p->call.send_counts = p->call.recv_counts =
         NULL; /* the caller's; ours are copied */

@@ -4,6 +4,7 @@
 #include "base/try.h"
 #include "group/local/local_channel.h"
 #include "group/local/local_collective.h"
+#include "group/local/local_manner.h"
 #include "group/local/local_symmetric.h"
 #include <stdlib.h>
 #include <string.h>
@@ -33,15 +34,16 @@ static hr_status make_channel(hr__channel *ch, hr__member *me)
         write_list(&ch->members[i], b, sizeof b);
         return hr_fail(HR_ERR_MISMATCH, "group_mismatch",
                        "%s: rank %d asks for members %s but rank %d for %s",
-                       hr__channel_where(ch, "creation", 0).text, ch->global[0], a,
-                       ch->global[i], b);
+                       hr__channel_where(ch, "creation", 0, NULL).text, ch->global[0],
+                       a, ch->global[i], b);
     }
     int *global = calloc((size_t)first->n_asked, sizeof *global);
     if (!global)
         return hr_fail(HR_ERR_NOMEM, NULL, "a group of %d ranks", first->n_asked);
     for (int i = 0; i < first->n_asked; i++)
         global[i] = ch->global[first->asked[i]];
-    hr_status st = hr__channel_create(ch->job, global, first->n_asked, &ch->made);
+    hr_status st = hr__channel_create(ch->job, hr__manner_mix(ch->key, ch->children++),
+                                      global, first->n_asked, &ch->made);
     free(global);
     return st;
 }
@@ -49,12 +51,12 @@ static hr_status make_channel(hr__channel *ch, hr__member *me)
 static hr_status group_create(hr_group *parent, const int *ranks, int n, hr_group **out)
 {
     hr__member *m = hr__member_of(parent);
-    hr__entry entry = {.op = "group_create", .bytes = -1};
+    hr__entry entry = {.op = "group_create", .bytes = -1, .label = &m->base.label};
     *out = NULL;
     HR_TRY(hr__job_status(m->ch->job));
     m->asked = ranks;
     m->n_asked = n;
-    hr_status st = hr__channel_meet(m, &m->ch->host, &entry, make_channel);
+    hr_status st = hr__channel_meet_host(m, &entry, make_channel);
     if (st < 0) {
         hr__job_fail(m->ch->job, m->ch->global[m->me], st);
         return hr__job_status(m->ch->job);
@@ -95,6 +97,11 @@ static hr_status job_reset(hr_group *world)
     return hr__job_reset(m->ch->job, m->ch->global[m->me]);
 }
 
+static const char *engine(const hr_group *g)
+{
+    return hr__member_of(g)->ch->job->manner->name;
+}
+
 static const char *link_note(const hr_group *g)
 {
     return hr__member_of(g)->ch->job->link_note;
@@ -111,5 +118,6 @@ const hr_group_ops hr__local_group_ops = {
     .job_reset = job_reset,
     .window_join = hr__local_window_join,
     .window_leave = hr__local_window_leave,
+    .engine = engine,
     .link_note = link_note,
 };

@@ -90,8 +90,9 @@ static hr_status check_seq(const hr__issues *is, const hr__member *m, const issu
             HR_ERR_STATE, "collective_order",
             "%s is %s of %s, but on rank %d %s of %s: a group's operations come "
             "in one order on all its ranks",
-            hr__channel_where(m->ch, "operation", x->seq).text, hr__op_name(x->kind),
-            x->work.text, m->ch->global[i], hr__op_name(y->kind), y->work.text);
+            hr__channel_where(m->ch, "operation", x->seq, &m->base.label).text,
+            hr__op_name(x->kind), x->work.text, m->ch->global[i], hr__op_name(y->kind),
+            y->work.text);
     }
     return HR_OK;
 }

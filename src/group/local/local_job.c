@@ -1,6 +1,7 @@
 /* Jobs: life, the one failure, reset; see local_job.h. */
 #include "base/try.h"
 #include "group/local/local_issues.h"
+#include "group/local/local_manner.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,6 +17,15 @@ static void set_link(hr__job *job, const hr_local_opts *o)
     else if (o->link_us > 0)
         snprintf(job->link_note, sizeof job->link_note, "imitated link, %g us",
                  o->link_us);
+}
+
+static hr_status set_manner(hr__job *job, const hr_local_opts *o)
+{
+    HR_TRY(hr__manner_find(o->engine, &job->manner));
+    job->seed = o->seed;
+    job->longest_ns =
+        (int64_t)((o->delay_us > 0 ? o->delay_us : job->manner->longest_us) * 1e3);
+    return HR_OK;
 }
 
 /* Runs on whatever thread fails the device of a rank; its last error is the cause. */
@@ -34,6 +44,8 @@ static hr_status open_device(hr__job *job, const hr_local_opts *o, hr__rank *r,
         d = o->device;
     d.rank = r->rank;
     d.cores = cores;
+    if (job->manner->late && d.poison == 0)
+        d.poison = 1; /* what is read late from freed memory shows in any build */
     HR_TRY(hr_device_open(o->backend ? o->backend : "host", &d, &r->dev));
     return hr_device_on_fail(r->dev, device_failed, r);
 }
@@ -65,6 +77,7 @@ hr_status hr__job_create(int n, const hr_local_opts *opts, hr__job **out)
     job->n = n;
     job->limit_ns =
         (int64_t)((o.timeout_s > 0 ? o.timeout_s : default_timeout_s) * 1e9);
+    HR_TRY_GOTO(st, set_manner(job, &o), fail);
     set_link(job, &o);
     hr__cores_read(&job->cores, n, &o);
     job->ranks = calloc((size_t)n, sizeof *job->ranks);
@@ -156,6 +169,11 @@ hr_status hr__job_status(hr__job *job)
         hr_fail(st, job->reason, "%s", job->text);
     pthread_mutex_unlock(&job->mu);
     return st;
+}
+
+hr_status hr__job_look(void *job)
+{
+    return hr__job_failed(job) ? hr__job_status(job) : HR_OK;
 }
 
 void hr__job_leave(hr__job *job, int rank)

@@ -11,6 +11,7 @@
 
 struct hr__channel;
 struct hr__issues;
+struct hr__manner;
 typedef struct hr__job hr__job;
 
 typedef struct hr__rank {
@@ -25,6 +26,9 @@ struct hr__job {
     int n;
     int64_t limit_ns; /* of each wait */
     double link_ns_per_byte, link_latency_ns;
+    const struct hr__manner *manner;
+    uint64_t seed;      /* of delays */
+    int64_t longest_ns; /* of a delay, or of what is put off */
     hr__cores cores;
     char link_note[96];        /* "" without an imitated link */
     hr__rank *ranks;           /* [n] */
@@ -57,6 +61,9 @@ static inline bool hr__job_failed(const hr__job *job)
 {
     return atomic_load(&job->told);
 }
+
+/* For hr__sleep_until(): the cause, as in all waits not before every device has it. */
+hr_status hr__job_look(void *job);
 
 /* `rank` will take part in nothing any more: wake those who wait for it. */
 void hr__job_leave(hr__job *job, int rank);

@@ -2,12 +2,6 @@
  * were copied before; what is left of that time is slept. A group of one has no link. */
 #include "group/local/local_link.h"
 
-static hr_status job_ok(void *arg)
-{
-    hr__job *job = arg; /* as all waits: not before every device has the cause */
-    return hr__job_failed(job) ? hr__job_status(job) : HR_OK;
-}
-
 static void add_spans(const hr__transfer *t)
 {
     hr_lane *lane = hr_kernel_lane();
@@ -32,7 +26,7 @@ hr_status hr__transfer_end(hr__member *m, const hr__transfer *t)
     hr_status st = HR_OK;
     if (m->ch->n > 1 && job->link_note[0]) {
         double ns = job->link_latency_ns + (double)t->bytes * job->link_ns_per_byte;
-        st = hr__sleep_until(t->last_ns + (int64_t)ns, job_ok, job);
+        st = hr__sleep_until(t->last_ns + (int64_t)ns, hr__job_look, job);
     }
     add_spans(t);
     return st;

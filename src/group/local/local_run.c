@@ -39,7 +39,7 @@ static hr_status make_world(hr__job *job)
         return hr_fail(HR_ERR_NOMEM, NULL, "a job of %d ranks", job->n);
     for (int i = 0; i < job->n; i++)
         all[i] = i;
-    hr_status st = hr__channel_create(job, all, job->n, &world);
+    hr_status st = hr__channel_create(job, job->seed, all, job->n, &world);
     free(all);
     for (int i = 0; st == HR_OK && i < job->n; i++)
         job->ranks[i].world = world;
@@ -80,6 +80,9 @@ static hr_status check(int n, const hr_local_opts *o, hr_rank_fn fn)
     if (!(o->timeout_s >= 0 && o->timeout_s < 1e9) || o->cores < 0)
         return hr_fail(HR_ERR_INVALID, NULL, "hr_local_run: time limit %g s, %d cores",
                        o->timeout_s, o->cores);
+    if (!(o->delay_us >= 0 && o->delay_us < 1e9))
+        return hr_fail(HR_ERR_INVALID, NULL, "hr_local_run: delays of %g us",
+                       o->delay_us);
     bool limited = o->link_gbps != 0; /* below, times are too long for a clock */
     if ((limited && !(o->link_gbps >= 1e-6 && o->link_gbps < 1e9)) ||
         !(o->link_us >= 0 && o->link_us < 1e9))

@@ -18,7 +18,7 @@ static hr_status make_window(hr__channel *ch, hr__member *me)
         if (ch->members[i].window_bytes != bytes)
             return hr_fail(HR_ERR_MISMATCH, "window_mismatch",
                            "%s: rank %d asks for %zu bytes but rank %d for %zu",
-                           hr__channel_where(ch, "window", 0).text, ch->global[0],
+                           hr__channel_where(ch, "window", 0, NULL).text, ch->global[0],
                            bytes, ch->global[i], ch->members[i].window_bytes);
     hr__window *w = malloc(sizeof *w + (size_t)ch->n * sizeof w->base[0]);
     if (!w)
@@ -37,11 +37,12 @@ static hr_status make_window(hr__channel *ch, hr__member *me)
 hr_status hr__local_window_join(hr_group *g, void *base, size_t bytes, hr__window **out)
 {
     hr__member *m = hr__member_of(g);
-    hr__entry entry = {.op = "window", .bytes = (int64_t)bytes};
+    hr__entry entry = {
+        .op = "window", .bytes = (int64_t)bytes, .label = &m->base.label};
     HR_TRY(hr__job_status(m->ch->job));
     m->window_base = base;
     m->window_bytes = bytes;
-    hr_status st = hr__channel_meet(m, &m->ch->host, &entry, make_window);
+    hr_status st = hr__channel_meet_host(m, &entry, make_window);
     if (st < 0) {
         hr__job_fail(m->ch->job, m->ch->global[m->me], st);
         return hr__job_status(m->ch->job);

@@ -3,8 +3,23 @@
 #include <stdio.h>
 #include <string.h>
 
-const engine engines[] = {{"local", hr_local_run}};
+const engine engines[] = {
+    {"local", false, 0},         {"local-rendezvous", false, 0},
+    {"local-buffered", true, 0}, {"local-delays", false, 20},
+    {"local-late", false, 200},
+};
 const int n_engines = sizeof engines / sizeof engines[0];
+
+hr_status run_on(const engine *e, int n, const hr_local_opts *o, hr_rank_fn fn,
+                 void *arg)
+{
+    hr_local_opts own = {HR_INIT(hr_local_opts)};
+    if (o)
+        own = *o;
+    own.engine = e->name;
+    own.delay_us = e->delay_us;
+    return hr_local_run(n, &own, fn, arg);
+}
 
 void succeeds(const int *sizes, int n_sizes, hr_rank_fn fn, void *arg)
 {
@@ -14,7 +29,7 @@ void succeeds(const int *sizes, int n_sizes, hr_rank_fn fn, void *arg)
                 hr_local_opts o = {
                     HR_INIT(hr_local_opts), .timeout_s = 60,
                     .device = {HR_INIT(hr_device_opts), .launch_blocking = blocking}};
-                hr_status st = engines[e].run(sizes[i], &o, fn, arg);
+                hr_status st = run_on(&engines[e], sizes[i], &o, fn, arg);
                 if (st != HR_OK)
                     print_error("%s, %d ranks%s: %s\n", engines[e].name, sizes[i],
                                 blocking ? ", blocking" : "", hr_last_error());
@@ -28,21 +43,33 @@ void succeeds_everywhere(hr_rank_fn fn, void *arg)
     succeeds(sizes, 5, fn, arg);
 }
 
+static void fails_on(const engine *e, int n, const hr_local_opts *o, hr_rank_fn fn,
+                     void *arg, hr_status st, const char *const *words)
+{
+    hr_status got = run_on(e, n, o, fn, arg);
+    if (got != st)
+        print_error("%s: %s: %s\n", e->name, hr_status_name(got), hr_last_error());
+    assert_int_equal(got, st);
+    for (int i = 0; words[i]; i++) {
+        if (!strstr(hr_last_error(), words[i]))
+            print_error("no '%s' in: %s\n", words[i], hr_last_error());
+        assert_non_null(strstr(hr_last_error(), words[i]));
+    }
+}
+
 void fails(int n, const hr_local_opts *o, hr_rank_fn fn, void *arg, hr_status st,
            const char *const *words)
 {
-    for (int e = 0; e < n_engines; e++) {
-        hr_status got = engines[e].run(n, o, fn, arg);
-        if (got != st)
-            print_error("%s: %s: %s\n", engines[e].name, hr_status_name(got),
-                        hr_last_error());
-        assert_int_equal(got, st);
-        for (int i = 0; words[i]; i++) {
-            if (!strstr(hr_last_error(), words[i]))
-                print_error("no '%s' in: %s\n", words[i], hr_last_error());
-            assert_non_null(strstr(hr_last_error(), words[i]));
-        }
-    }
+    for (int e = 0; e < n_engines; e++)
+        fails_on(&engines[e], n, o, fn, arg, st, words);
+}
+
+void fails_unbuffered(int n, const hr_local_opts *o, hr_rank_fn fn, void *arg,
+                      hr_status st, const char *const *words)
+{
+    for (int e = 0; e < n_engines; e++)
+        if (!engines[e].buffers)
+            fails_on(&engines[e], n, o, fn, arg, st, words);
 }
 
 hr_status expect(hr_status got, hr_status wanted, const char *word, int line)

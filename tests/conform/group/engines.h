@@ -11,14 +11,18 @@
 
 #include "headrace/group.h"
 
-/* Run fn on n ranks over the engine; `o` may be NULL. */
 typedef struct engine {
     const char *name;
-    hr_status (*run)(int n, const hr_local_opts *o, hr_rank_fn fn, void *arg);
+    bool buffers;    /* a send may end without its receive */
+    double delay_us; /* hr_local_opts, short enough for many operations */
 } engine;
 
 extern const engine engines[];
 extern const int n_engines;
+
+/* Run fn on n ranks over the engine; `o` may be NULL. */
+hr_status run_on(const engine *e, int n, const hr_local_opts *o, hr_rank_fn fn,
+                 void *arg);
 
 /* fn succeeds on every engine, plain and with launch_blocking, for these numbers of ranks. */
 void succeeds(const int *sizes, int n_sizes, hr_rank_fn fn, void *arg);
@@ -27,6 +31,9 @@ void succeeds_everywhere(hr_rank_fn fn, void *arg); /* 1, 2, 3, 4, 8 */
 /* fn fails on every engine with `st`, and a sentence that holds all of `words` (ends in NULL). */
 void fails(int n, const hr_local_opts *o, hr_rank_fn fn, void *arg, hr_status st,
            const char *const *words);
+/* The same where a send waits for its receive. */
+void fails_unbuffered(int n, const hr_local_opts *o, hr_rank_fn fn, void *arg,
+                      hr_status st, const char *const *words);
 #define WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
 /* "" or what is wrong with the sentence of an expected failure: for use on ranks. */

@@ -48,7 +48,8 @@ static void an_operation_runs_in_stream_order_and_issue_returns(void **state)
     skip_if_blocking();
     for (int e = 0; e < n_engines; e++)
         for (int n = 1; n <= 8; n *= 2)
-            assert_int_equal(engines[e].run(n, NULL, issue_behind_gate, NULL), HR_OK);
+            assert_int_equal(run_on(&engines[e], n, NULL, issue_behind_gate, NULL),
+                             HR_OK);
 }
 
 static hr_status switch_streams(hr_group *g, void *arg)
@@ -117,7 +118,7 @@ static void two_groups_on_two_streams_are_independent(void **state)
     skip_if_blocking();
     for (int e = 0; e < n_engines; e++)
         for (int n = 1; n <= 8; n *= 2)
-            assert_int_equal(engines[e].run(n, NULL, two_groups, NULL), HR_OK);
+            assert_int_equal(run_on(&engines[e], n, NULL, two_groups, NULL), HR_OK);
 }
 
 static hr_status foreign_stream(hr_group *g, void *arg)

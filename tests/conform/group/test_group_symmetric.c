@@ -345,7 +345,7 @@ static void the_imitated_link_carries_the_rows_that_there_are(void **state)
 {
     hr_local_opts o = {HR_INIT(hr_local_opts), .link_gbps = 2e-5};
     for (int e = 0; e < n_engines; e++)
-        assert_int_equal(engines[e].run(2, &o, over_link, NULL), HR_OK);
+        assert_int_equal(run_on(&engines[e], 2, &o, over_link, NULL), HR_OK);
 }
 
 static hr_status refuse(hr_group *g, void *arg)
