@@ -13,8 +13,11 @@ typedef struct drive {
     moe_result *result; /* may be NULL */
 } drive;
 
-/* Runs `body` on every rank of the case. HR_OK, or the first failure. */
-hr_status run_drive(drive d);
+/* Two ranks and spread tokens, through the symmetric dispatcher. */
+extern const moe_case drive_two;
+
+/* Runs `body` on every rank of the case, and asserts that no rank failed: for the main thread. */
+void drive_passes(drive d);
 
 hr_status drive_forward(moe_flow *f, int from, int to); /* slots, both included */
 hr_status drive_backward(moe_flow *f, int from, int to);

@@ -14,24 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const moe_case two = {.ranks = 2,
-                             .experts = 4,
-                             .top_k = 2,
-                             .width = 4,
-                             .hidden = 3,
-                             .tokens = {6, 5},
-                             .choose = choose_spread,
-                             .kind = HR_MOE_SYMMETRIC};
-
-static void run(drive d)
-{
-    hr_status st = run_drive(d);
-
-    if (st < 0)
-        print_error("%s\n", hr_last_error());
-    assert_int_equal(st, HR_OK);
-}
-
 /* ---- 1: B is there before any forward and stays ----------------------------------------- */
 static hr_status b_stays(moe_rank *r, moe_flow *f)
 {
@@ -47,7 +29,7 @@ static hr_status b_stays(moe_rank *r, moe_flow *f)
 
 static void invariant_1_b_is_there_from_the_start_and_is_not_released(void **state)
 {
-    run((drive){.c = &two, .body = b_stays});
+    drive_passes((drive){.c = &drive_two, .body = b_stays});
 }
 
 /* ---- 2: the gradient of what was dispatched has the shape of B ----------------------------- */
@@ -64,11 +46,11 @@ static hr_status static_shape(moe_rank *r, moe_flow *f)
 
 static void invariant_2_shapes_are_static_whatever_was_received(void **state)
 {
-    moe_case c = two;
+    moe_case c = drive_two;
 
-    run((drive){.c = &two, .body = static_shape});
+    drive_passes((drive){.c = &drive_two, .body = static_shape});
     c.choose = choose_first_rank; /* nothing for rank 1 */
-    run((drive){.c = &c, .body = static_shape});
+    drive_passes((drive){.c = &c, .body = static_shape});
 }
 
 /* ---- 3: B is free when the gradient is staged ------------------------------------------------ */
@@ -86,7 +68,7 @@ static hr_status busy(moe_rank *r, moe_flow *f)
 
 static void invariant_3_a_gradient_that_landed_is_not_overwritten(void **state)
 {
-    run((drive){.c = &two, .body = busy});
+    drive_passes((drive){.c = &drive_two, .body = busy});
 }
 
 /* ---- 5: on the communication stream, after its wait, right before dispatch -------------------- */
@@ -129,7 +111,7 @@ static hr_status on_comm(moe_rank *r, moe_flow *f)
 
 static void invariant_5_staging_runs_on_the_communication_stream(void **state)
 {
-    run((drive){.c = &two, .two_streams = 1, .body = on_comm});
+    drive_passes((drive){.c = &drive_two, .two_streams = 1, .body = on_comm});
 }
 
 /* ---- 7: the same window at the same offset on all ranks, without tokens too ------------------- */
@@ -156,11 +138,11 @@ static hr_status same_windows(moe_rank *r, moe_flow *f)
 
 static void invariant_7_windows_agree_on_all_ranks_and_with_no_tokens(void **state)
 {
-    moe_case c = two;
+    moe_case c = drive_two;
 
     c.ranks = 4;
     c.tokens[2] = 3; /* and none on rank 3 */
-    run((drive){.c = &c, .body = same_windows});
+    drive_passes((drive){.c = &c, .body = same_windows});
 }
 
 /* ---- 9: only rows that the routing names travel --------------------------------------------- */
@@ -197,12 +179,12 @@ static hr_status spoiled(moe_rank *r, moe_flow *f)
 
 static void invariant_9_garbage_in_slack_rows_does_not_travel(void **state)
 {
-    moe_result *clean = result_create(&two), *dirty = result_create(&two);
+    moe_result *clean = result_create(&drive_two), *dirty = result_create(&drive_two);
 
     assert_non_null(clean);
     assert_non_null(dirty);
-    run((drive){.c = &two, .body = drive_serial, .result = clean});
-    run((drive){.c = &two, .body = spoiled, .result = dirty});
+    drive_passes((drive){.c = &drive_two, .body = drive_serial, .result = clean});
+    drive_passes((drive){.c = &drive_two, .body = spoiled, .result = dirty});
     assert_true(result_same_bits(clean, dirty));
     result_destroy(clean);
     result_destroy(dirty);

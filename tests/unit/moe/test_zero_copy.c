@@ -14,24 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const moe_case two = {.ranks = 2,
-                             .experts = 4,
-                             .top_k = 2,
-                             .width = 4,
-                             .hidden = 3,
-                             .tokens = {6, 5},
-                             .choose = choose_spread,
-                             .kind = HR_MOE_SYMMETRIC};
-
-static void run(drive d)
-{
-    hr_status st = run_drive(d);
-
-    if (st < 0)
-        print_error("%s\n", hr_last_error());
-    assert_int_equal(st, HR_OK);
-}
-
 static hr_status all_nan(hr_tensor *t, bool *out)
 {
     enum { MOST = 256 };
@@ -73,7 +55,7 @@ static hr_status transitions(moe_rank *r, moe_flow *f)
 
 static void illegal_transitions_name_buffer_state_and_wish(void **state)
 {
-    run((drive){.c = &two, .body = transitions});
+    drive_passes((drive){.c = &drive_two, .body = transitions});
 }
 
 /* B while a staged gradient waits in it. */
@@ -91,7 +73,7 @@ static hr_status busy_b(moe_rank *r, moe_flow *f)
 
 static void a_gradient_does_not_land_on_one_that_is_staged(void **state)
 {
-    run((drive){.c = &two, .body = busy_b});
+    drive_passes((drive){.c = &drive_two, .body = busy_b});
 }
 
 /* ---- what was consumed ----------------------------------------------------------------------- */
@@ -114,7 +96,7 @@ static hr_status consumed(moe_rank *r, moe_flow *f)
 
 static void what_was_sent_is_poisoned(void **state)
 {
-    run((drive){.c = &two, .two_streams = 1, .body = consumed});
+    drive_passes((drive){.c = &drive_two, .two_streams = 1, .body = consumed});
 }
 
 /* ---- who refers to F and B ----------------------------------------------------------------- */
@@ -139,7 +121,7 @@ static hr_status landed_gradient(moe_rank *r, moe_flow *f)
 
 static void a_gradient_that_landed_in_b_is_copied_at_the_node_boundary(void **state)
 {
-    run((drive){.c = &two, .two_streams = 1, .body = landed_gradient});
+    drive_passes((drive){.c = &drive_two, .two_streams = 1, .body = landed_gradient});
 }
 
 /* Give up the handles that nodes would: outputs, and what the next slot took. */
@@ -186,13 +168,15 @@ static hr_status postponed(moe_rank *r, moe_flow *f)
 
 static void weight_gradients_may_wait_past_the_next_combine_backward(void **state)
 {
-    moe_run plain = {.c = &two, .order = RUN_SERIAL, .result = result_create(&two)};
-    moe_result *late = result_create(&two);
+    moe_run plain = {
+        .c = &drive_two, .order = RUN_SERIAL, .result = result_create(&drive_two)};
+    moe_result *late = result_create(&drive_two);
 
     assert_non_null(plain.result);
     assert_non_null(late);
     assert_int_equal(run_case(&plain), HR_OK);
-    run((drive){.c = &two, .two_streams = 1, .body = postponed, .result = late});
+    drive_passes(
+        (drive){.c = &drive_two, .two_streams = 1, .body = postponed, .result = late});
     assert_true(result_same_bits(plain.result, late));
     result_destroy(plain.result);
     result_destroy(late);
@@ -224,7 +208,7 @@ static hr_status nothing_saved(moe_rank *r, moe_flow *f)
 
 static void no_saved_tensor_and_no_stored_work_refers_to_f_or_b(void **state)
 {
-    run((drive){.c = &two, .two_streams = 1, .body = nothing_saved});
+    drive_passes((drive){.c = &drive_two, .two_streams = 1, .body = nothing_saved});
 }
 
 /* ---- P ---------------------------------------------------------------------------------------- */
@@ -238,7 +222,7 @@ static hr_status fewest_p(moe_rank *r, moe_flow *f)
 
 static void there_are_as_many_p_as_were_in_use_at_once(void **state)
 {
-    run((drive){.c = &two, .two_streams = 1, .body = fewest_p});
+    drive_passes((drive){.c = &drive_two, .two_streams = 1, .body = fewest_p});
 }
 
 /* ---- slack -------------------------------------------------------------------------------------- */
@@ -247,12 +231,12 @@ static void garbage_in_slack_rows_changes_nothing(void **state)
     moe_result *r[2];
 
     for (int i = 0; i < 2; i++) { /* NaN, or what happens to lie there */
-        r[i] = result_create(&two);
+        r[i] = result_create(&drive_two);
         assert_non_null(r[i]);
-        run((drive){.c = &two,
-                    .body = drive_serial,
-                    .poison = i == 0 ? 1 : -1,
-                    .result = r[i]});
+        drive_passes((drive){.c = &drive_two,
+                             .body = drive_serial,
+                             .poison = i == 0 ? 1 : -1,
+                             .result = r[i]});
     }
     assert_true(result_same_bits(r[0], r[1]));
     result_destroy(r[0]);
@@ -298,7 +282,7 @@ static void run_overfull(overfull *o)
 /* All 22 rows go to rank 0, with room for 12. */
 static void overflow_names_layer_rank_counts_and_the_capacity_needed(void **state)
 {
-    overfull o = {.c = two};
+    overfull o = {.c = drive_two};
 
     o.c.choose = choose_first_rank;
     o.c.capacity_factor = 1;
@@ -321,7 +305,7 @@ static void overflow_names_layer_rank_counts_and_the_capacity_needed(void **stat
 
 static void the_all_to_all_kind_never_overflows(void **state)
 {
-    overfull o = {.c = two};
+    overfull o = {.c = drive_two};
 
     o.c.kind = HR_MOE_ALLTOALL;
     o.c.choose = choose_first_rank;
@@ -352,13 +336,14 @@ static hr_status stumble(moe_rank *r, moe_flow *f)
 
 static void after_a_reset_the_next_step_is_exact(void **state)
 {
-    moe_run plain = {.c = &two, .order = RUN_SERIAL, .result = result_create(&two)};
-    moe_result *after = result_create(&two);
+    moe_run plain = {
+        .c = &drive_two, .order = RUN_SERIAL, .result = result_create(&drive_two)};
+    moe_result *after = result_create(&drive_two);
 
     assert_non_null(plain.result);
     assert_non_null(after);
     assert_int_equal(run_case(&plain), HR_OK);
-    run((drive){.c = &two, .body = stumble, .result = after});
+    drive_passes((drive){.c = &drive_two, .body = stumble, .result = after});
     assert_true(result_same_bits(plain.result, after));
     result_destroy(plain.result);
     result_destroy(after);
@@ -411,8 +396,8 @@ static hr_status too_many_tokens(moe_rank *r, moe_flow *f)
 
 static void what_there_is_no_room_for_is_refused(void **state)
 {
-    run((drive){.c = &two, .body = refuse});
-    run((drive){.c = &two, .body = too_many_tokens});
+    drive_passes((drive){.c = &drive_two, .body = refuse});
+    drive_passes((drive){.c = &drive_two, .body = too_many_tokens});
 }
 
 int main(void)
