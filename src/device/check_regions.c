@@ -20,18 +20,14 @@ void hr__regions_fini(hr__regions *all)
     fini_region(&all->outside);
 }
 
-/* The first block that ends behind `p`. */
+static const char *end_of(const void *blocks, size_t i)
+{
+    return ((hr__region *const *)blocks)[i]->end;
+}
+
 static size_t first_behind(const hr__regions *all, const char *p)
 {
-    size_t lo = 0, hi = all->n;
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (all->at[mid]->end > p)
-            hi = mid;
-        else
-            lo = mid + 1;
-    }
-    return lo;
+    return hr__first_behind(all->at, all->n, p, end_of);
 }
 
 hr__region *hr__regions_make(hr__regions *all, const char *begin, const char *end)

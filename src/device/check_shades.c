@@ -12,18 +12,14 @@ void hr__shades_fini(hr__shades *set)
     *set = (hr__shades){0};
 }
 
-/* The first shade that ends behind `p`. */
+static const char *end_of(const void *shades, size_t i)
+{
+    return ((const hr__shade *)shades)[i].end;
+}
+
 static size_t first_behind(const hr__shades *set, const char *p)
 {
-    size_t lo = 0, hi = set->n;
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (set->at[mid].end > p)
-            hi = mid;
-        else
-            lo = mid + 1;
-    }
-    return lo;
+    return hr__first_behind(set->at, set->n, p, end_of);
 }
 
 static bool insert(hr__shades *set, size_t i, const hr__shade *shade)

@@ -34,6 +34,22 @@ typedef struct hr__shades {
 
 void hr__shades_fini(hr__shades *set);
 
+/* The first of `n` runs by address, without overlap, that ends behind `p`; `end_of` tells where
+ * the i-th of `runs` ends. */
+static inline size_t hr__first_behind(const void *runs, size_t n, const char *p,
+                                      const char *(*end_of)(const void *runs, size_t i))
+{
+    size_t lo = 0, hi = n;
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (end_of(runs, mid) > p)
+            hi = mid;
+        else
+            lo = mid + 1;
+    }
+    return lo;
+}
+
 /* Remember `use` of begin..end. Without memory for it, it is forgotten. */
 void hr__shades_add(hr__shades *set, const char *begin, const char *end,
                     const hr__use *use);
