@@ -44,11 +44,13 @@ typedef struct hr_device_opts {
     /* Fill freed and fresh memory with bytes of 0xff, which are NaN as floats: -1 never, 1 always,
      * 0: in debug builds. */
     int poison;
-    int check; /* the stream checker; also by HEADRACE_CHECK=streams in the environment */
+    /* The stream checker; also by HEADRACE_CHECK=streams in the environment, a list of words with
+     * commas between them. */
+    int check;
 } hr_device_opts;
 
 /* Errors: ERR_UNSUPPORTED for a backend that is off, with the reason; ERR_INVALID for a name
- * that is none; ERR_NOMEM, ERR_DEVICE. */
+ * that is none, and for a word in HEADRACE_CHECK that is no check; ERR_NOMEM, ERR_DEVICE. */
 HR_API HR_RESULT hr_status hr_device_open(const char *backend,
                                           const hr_device_opts *opts, hr_device **out);
 

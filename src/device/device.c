@@ -38,11 +38,22 @@ static bool env_is_on(const char *name)
     return v && v[0] && strcmp(v, "0") != 0;
 }
 
-/* HEADRACE_CHECK is a list of words; ours is "streams". */
-static bool wants_check(void)
+/* HEADRACE_CHECK is a list of words with commas between them; there is one, "streams". */
+static hr_status read_checks(bool *streams)
 {
-    const char *v = getenv("HEADRACE_CHECK");
-    return v && strstr(v, "streams");
+    static const char known[] = "streams";
+    const char *p = getenv("HEADRACE_CHECK");
+    while (p && *p) {
+        size_t n = strcspn(p, ",");
+        if (n == sizeof known - 1 && strncmp(p, known, n) == 0)
+            *streams = true;
+        else if (n > 0)
+            return hr_fail(HR_ERR_INVALID, "check_word",
+                           "HEADRACE_CHECK: no check '%.*s'; there is '%s'",
+                           n < 40 ? (int)n : 40, p, known);
+        p += n + (p[n] == ',');
+    }
+    return HR_OK;
 }
 
 static bool wants_poison(int option)
@@ -71,6 +82,8 @@ hr_status hr_device_open(const char *backend, const hr_device_opts *opts,
             "hr_device_open: rank %d, cores %d: rank is at least 0, cores 0 to "
             "4096",
             o->rank, o->cores);
+    bool check = o->check != 0;
+    HR_TRY(read_checks(&check));
 
     hr_device *dev = aligned_alloc(64, (ops->device_size + 63) / 64 * 64);
     if (dev == NULL)
@@ -82,7 +95,7 @@ hr_status hr_device_open(const char *backend, const hr_device_opts *opts,
     dev->blocking = o->launch_blocking || env_is_on("HEADRACE_LAUNCH_BLOCKING");
     hr__fail_init(&dev->fail);
     hr__pool_init(&dev->pool, dev, o->memory, wants_poison(o->poison));
-    if (o->check || wants_check())
+    if (check)
         dev->check = hr__check_create();
     hr_status st = ops->device_init(dev);
     if (st < 0) {

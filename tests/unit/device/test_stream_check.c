@@ -249,6 +249,48 @@ static void memory_does_not_grow_with_the_run(void **state)
     tear_down(&f);
 }
 
+/* ---- HEADRACE_CHECK ---- */
+static hr_status open_with(const char *words, hr_device **out)
+{
+    setenv("HEADRACE_CHECK", words, 1);
+    hr_status st = hr_device_open("host", NULL, out);
+    unsetenv("HEADRACE_CHECK");
+    return st;
+}
+
+/* Does a device that was opened with these words find two writes that nothing orders? */
+static bool checks_with(const char *words)
+{
+    fixture f = {0};
+    char bytes[8];
+    OK(open_with(words, &f.dev));
+    hr_log_set_sink(swallow, NULL);
+    f.b = new_stream(f.dev, "b");
+    touch(hr_device_default_stream(f.dev), "a", bytes, sizeof bytes, HR_WRITE);
+    touch(f.b, "b", bytes, sizeof bytes, HR_WRITE);
+    bool found = hr_device_synchronize(f.dev) < 0;
+    tear_down(&f);
+    return found;
+}
+
+static void the_environment_names_checks_by_whole_words(void **state)
+{
+    hr_device *dev;
+    assert_true(checks_with("streams"));
+    assert_true(checks_with(",streams,"));
+    assert_false(checks_with(""));
+    const char *wrong[] = {"nostreams", "stream", "streams2", "streams,memory",
+                           "Streams"};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        assert_int_equal(open_with(wrong[i], &dev), HR_ERR_INVALID);
+        assert_null(dev);
+        assert_string_equal(hr_last_reason(), "check_word");
+        assert_non_null(strstr(hr_last_error(), "there is 'streams'"));
+    }
+    assert_int_equal(open_with("streams,memory,x", &dev), HR_ERR_INVALID);
+    assert_non_null(strstr(hr_last_error(), "no check 'memory';"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -265,6 +307,7 @@ int main(void)
         cmocka_unit_test(forgotten_memory_begins_anew),
         cmocka_unit_test(event_that_lost_no_order_is_not_stale),
         cmocka_unit_test(memory_does_not_grow_with_the_run),
+        cmocka_unit_test(the_environment_names_checks_by_whole_words),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
