@@ -41,6 +41,26 @@ static void nothing_races_in_a_run_on_one_stream(void **state)
     train_case_fini(&o);
 }
 
+static void over_stages(train_options *o, const char *schedule, int mtp)
+{
+    train_case_init(o, 2, 4, 2);
+    o->pp = 2;
+    o->model.mtp = o->model.tie_embeddings = mtp;
+    snprintf(o->schedule, sizeof o->schedule, "%s", schedule);
+}
+
+static void nothing_races_between_stages(void **state)
+{
+    static const char *const schedules[] = {"combined", "zbv", "dualpipe"};
+    for (int i = 0; i < 3; i++) {
+        train_options o;
+        over_stages(&o, schedules[i], i % 2);
+        o.model.layers = 4;
+        run(&o);
+        train_case_fini(&o);
+    }
+}
+
 static void nothing_races_when_a_run_is_resumed_and_sampled(void **state)
 {
     train_options o;
@@ -84,14 +104,32 @@ static void every_access_of_a_run_is_ordered_by_events(void **state)
     unsetenv("HEADRACE_CHECK");
 }
 
+static void every_access_of_a_pipeline_is_ordered_by_events(void **state)
+{
+    static const char *const schedules[] = {"1f1b", "interleaved", "dualpipev"};
+    assert_int_equal(setenv("HEADRACE_CHECK", "streams", 1), 0);
+    for (int overlap = 0; overlap < 2; overlap++)
+        for (int i = 0; i < 3; i++) {
+            train_options o;
+            over_stages(&o, schedules[i], i % 2);
+            o.overlap = overlap;
+            o.model.layers = 4;
+            run(&o);
+            train_case_fini(&o);
+        }
+    unsetenv("HEADRACE_CHECK");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_races_in_a_run_with_overlap),
         cmocka_unit_test(nothing_races_in_a_run_on_one_stream),
+        cmocka_unit_test(nothing_races_between_stages),
         cmocka_unit_test(nothing_races_when_a_run_is_resumed_and_sampled),
         cmocka_unit_test(nothing_races_when_a_rank_fails),
         cmocka_unit_test(every_access_of_a_run_is_ordered_by_events),
+        cmocka_unit_test(every_access_of_a_pipeline_is_ordered_by_events),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

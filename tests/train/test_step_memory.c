@@ -62,12 +62,27 @@ static void live_bytes_stay_the_same_with_multi_token_prediction(void **state)
     live_bytes_stay_the_same(1, 200);
 }
 
+static void live_bytes_of_a_pipeline_stay_the_same(void **state)
+{
+    static long long live[200];
+    train_options o;
+    train_case_init(&o, 1, 4, 200);
+    o.pp = 2;
+    o.model.tie_embeddings = 1;
+    train(&o);
+    assert_int_equal(metrics(&o, "live_bytes", live, 200), 200);
+    for (int i = 0; i < 200; i++)
+        assert_int_equal(live[i], live[0]);
+    train_case_fini(&o);
+}
+
 /* Every token visits every expert here, so that what a rank receives does not depend on data. */
-static long long peak_of(int mtp, int microbatches, int overlap, int delay)
+static long long peak_of(int pp, int mtp, int microbatches, int overlap, int delay)
 {
     train_options o;
     long long peak[3];
     train_case_init(&o, 2, microbatches, 3);
+    o.pp = pp;
     o.model.top_k = o.model.experts;
     o.model.mtp = mtp;
     o.overlap = overlap;
@@ -78,11 +93,12 @@ static long long peak_of(int mtp, int microbatches, int overlap, int delay)
     return peak[2];
 }
 
-static void peak_bytes_are_the_same(int mtp, int overlap, int delay)
+static void peak_bytes_are_the_same(int pp, int mtp, int overlap, int delay)
 {
-    long long few = peak_of(mtp, 8, overlap, delay),
-              many = peak_of(mtp, 64, overlap, delay);
-    print_message("overlap %d delay %d: %lld bytes\n", overlap, delay, few);
+    long long few = peak_of(pp, mtp, 8, overlap, delay),
+              many = peak_of(pp, mtp, 64, overlap, delay);
+    print_message("%d stages, overlap %d delay %d: %lld bytes\n", pp, overlap, delay,
+                  few);
     assert_int_equal(few, many);
 }
 
@@ -90,12 +106,20 @@ static void pain_12_peak_bytes_are_the_same_for_8_and_64_microbatches(void **sta
 {
     for (int overlap = 0; overlap < 2; overlap++)
         for (int delay = 0; delay < 2; delay++)
-            peak_bytes_are_the_same(0, overlap, delay);
+            peak_bytes_are_the_same(1, 0, overlap, delay);
 }
 
 static void peak_bytes_are_the_same_with_multi_token_prediction(void **state)
 {
-    peak_bytes_are_the_same(1, 1, 1);
+    peak_bytes_are_the_same(1, 1, 1, 1);
+}
+
+/* Of rank 0, which holds the most activations. */
+static void pain_12_peak_bytes_of_a_pipeline_are_the_same(void **state)
+{
+    for (int overlap = 0; overlap < 2; overlap++)
+        peak_bytes_are_the_same(2, 0, overlap, 1);
+    peak_bytes_are_the_same(3, 0, 1, 1);
 }
 
 int main(void)
@@ -105,6 +129,8 @@ int main(void)
         cmocka_unit_test(live_bytes_stay_the_same_with_multi_token_prediction),
         cmocka_unit_test(pain_12_peak_bytes_are_the_same_for_8_and_64_microbatches),
         cmocka_unit_test(peak_bytes_are_the_same_with_multi_token_prediction),
+        cmocka_unit_test(live_bytes_of_a_pipeline_stay_the_same),
+        cmocka_unit_test(pain_12_peak_bytes_of_a_pipeline_are_the_same),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
