@@ -7,6 +7,7 @@
 #include <string.h>
 
 enum { WIDTH = 1000, HEIGHT = 620, LEFT = 78, RIGHT = 30, TOP = 112, BOTTOM = 62 };
+enum { MOST = 4000 }; /* points that a line is drawn through; past it, it is thinned */
 enum { TRAIN = 0x2F6DB5, VALIDATION = 0xE0672C };
 
 typedef struct plot {
@@ -76,31 +77,71 @@ static void draw_axes(canvas *c, const plot *a)
     hr_app_canvas_text(c, 24, TOP - 14, ALIGN_LEFT, INK_SOFT, "nats a byte");
 }
 
-/* Each value, or the mean of those around it: half a window on either side. */
-static void draw_line(canvas *c, const plot *a, const loss_point *p, size_t n,
-                      size_t half)
+/* A line from left to right, with a gap where a value is not finite. */
+typedef struct pen {
+    canvas *c;
+    const plot *a;
+    bool open;
+} pen;
+
+static void put_point(pen *to, double step, double value)
 {
-    bool open = false; /* a gap where a loss is not finite */
-    for (size_t i = 0; i < n; i++) {
-        size_t from = i > half ? i - half : 0, to = i + half < n ? i + half : n - 1;
-        double sum = 0;
-        for (size_t k = from; k <= to; k++)
-            sum += p[k].loss;
-        double mean = sum / (double)(to - from + 1);
-        if (!isfinite(mean)) {
-            open = false;
-            continue;
+    if (!isfinite(value)) {
+        to->open = false;
+        return;
+    }
+    (to->open ? cairo_line_to : cairo_move_to)(to->c->cr, at_x(to->a, step),
+                                               at_y(to->a, value));
+    to->open = true;
+}
+
+/* How many of `n` points make one of a line. */
+static size_t run_length(size_t n)
+{
+    return (n + MOST - 1) / MOST;
+}
+
+/* The least and the greatest value of each run, in the order they came. A run of one is drawn as
+ * it is. */
+static void draw_values(canvas *c, const plot *a, const loss_point *p, size_t n)
+{
+    const size_t run = run_length(n);
+    pen to = {c, a, false};
+    for (size_t i = 0; i < n; i += run) {
+        size_t end = i + run < n ? i + run : n, low = i, high = i;
+        for (size_t k = i + 1; k < end; k++) {
+            if (!isfinite(p[k].loss))
+                continue;
+            low = p[k].loss < p[low].loss || !isfinite(p[low].loss) ? k : low;
+            high = p[k].loss > p[high].loss || !isfinite(p[high].loss) ? k : high;
         }
-        (open ? cairo_line_to : cairo_move_to)(c->cr, at_x(a, p[i].step),
-                                               at_y(a, mean));
-        open = true;
+        size_t first = low < high ? low : high, second = low < high ? high : low;
+        put_point(&to, p[first].step, p[first].loss);
+        if (second != first)
+            put_point(&to, p[second].step, p[second].loss);
+    }
+}
+
+/* The mean of the values around each point, half a window on either side; around one of each run
+ * only, since every mean costs a window. */
+static void draw_means(canvas *c, const plot *a, const loss_point *p, size_t n)
+{
+    const size_t run = run_length(n), half = n / 60;
+    pen to = {c, a, false};
+    for (size_t at = 0; at < n; at += run) {
+        size_t i = at + run < n ? at : n - 1; /* up to the last point */
+        size_t from = i > half ? i - half : 0, end = i + half < n ? i + half : n - 1;
+        double sum = 0;
+        for (size_t k = from; k <= end; k++)
+            sum += p[k].loss;
+        put_point(&to, p[i].step, sum / (double)(end - from + 1));
     }
 }
 
 static void draw_validation(canvas *c, const plot *a, const loss_point *p, size_t n)
 {
     char text[32];
-    draw_line(c, a, p, n, 0);
+    draw_values(c, a, p, n);
     hr_app_canvas_stroke(c, VALIDATION, 0.7, 1.8);
     for (size_t i = 0; i < n; i++) {
         if (!isfinite(p[i].loss))
@@ -161,9 +202,9 @@ hr_status hr_app_picture_loss(const picture_loss *p, const char *path)
     if (p->baseline > 0)
         draw_baseline(&c, &a, p->baseline);
     cairo_set_line_join(c.cr, CAIRO_LINE_JOIN_ROUND);
-    draw_line(&c, &a, p->train, p->n_train, 0);
+    draw_values(&c, &a, p->train, p->n_train);
     hr_app_canvas_stroke(&c, TRAIN, 0.3, 1);
-    draw_line(&c, &a, p->train, p->n_train, p->n_train / 60);
+    draw_means(&c, &a, p->train, p->n_train);
     hr_app_canvas_stroke(&c, TRAIN, 1, 2.5);
     draw_validation(&c, &a, p->validation, p->n_validation);
     return hr_app_canvas_end(&c);

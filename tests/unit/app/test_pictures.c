@@ -220,6 +220,42 @@ static void odd_losses_are_drawn_too(void **state)
     is_svg("odd.svg");
 }
 
+/* How many lines the paths of an SVG have, and the highest point (least y) that one near `x` ends in. */
+static size_t lines_of(const char *name, double x, double *top)
+{
+    size_t n, lines = 0;
+    char *bytes = hr_scratch_read(hr_scratch_path(name), &n);
+    *top = INFINITY;
+    for (char *p = bytes; (p = strstr(p, "L ")) != NULL; lines++) {
+        double to = strtod(p + 2, &p), y = strtod(p, &p);
+        if (fabs(to - x) < 1)
+            *top = fmin(*top, y);
+    }
+    free(bytes);
+    return lines;
+}
+
+/* Neither a file that no viewer opens nor a window of means for each of a million steps. */
+static void a_long_run_is_thinned_and_keeps_its_peaks(void **state)
+{
+    (void)state;
+    enum { LONG = 1000000, SHORT = 3000 };
+    double top;
+    loss_point *p = malloc(LONG * sizeof *p);
+    assert_non_null(p);
+    for (int i = 0; i < LONG; i++)
+        p[i] = (loss_point){i + 1, 2 + 0.01 * (i * 7919L % 101)};
+    p[499999].loss = 8.9;
+    picture_loss pic = {.train = p, .n_train = LONG};
+    assert_int_equal(hr_app_picture_loss(&pic, hr_scratch_path("long.svg")), HR_OK);
+    assert_in_range(lines_of("long.svg", 524, &top), 5000, 13000);
+    assert_true(top < 200); /* in the middle, far over the rest, which is at 500 */
+    pic.n_train = SHORT;
+    assert_int_equal(hr_app_picture_loss(&pic, hr_scratch_path("short.svg")), HR_OK);
+    assert_in_range(lines_of("short.svg", 0, &top), SHORT - 100, 2 * SHORT); /* all */
+    free(p);
+}
+
 static void a_failure_leaves_the_former_picture(void **state)
 {
     (void)state;
@@ -269,6 +305,7 @@ int main(void)
         cmocka_unit_test(odd_timelines_are_drawn_too),
         cmocka_unit_test(losses_become_svg_and_png),
         cmocka_unit_test(odd_losses_are_drawn_too),
+        cmocka_unit_test(a_long_run_is_thinned_and_keeps_its_peaks),
         cmocka_unit_test(a_failure_leaves_the_former_picture),
         cmocka_unit_test(ticks_are_round),
     };
