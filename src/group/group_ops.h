@@ -100,6 +100,13 @@ hr_status hr__group_check_place(const hr_group *g, const hr_stream *s,
                                 const char *what);
 hr_status hr__group_issue(hr_group *g, const hr__call *c, hr_stream *s);
 
-const char *hr__op_name(hr__op_kind k); /* "all_reduce": literals, for spans */
+const char *hr__op_name(hr__op_kind k); const char *hr__op_name(hr__op_kind k); /* "all_reduce": literals, for spans */
+/* "all_reduce (sum of 3 f32)" */
+typedef struct hr__call_text {
+    char text[80];
+} hr__call_text;
+hr__call_text hr__call_describe(const hr__call *c);
+/* Both would do the same thing. Counts of an all-to-all are not looked at. */
+bool hr__call_same(const hr__call *a, const hr__call *b);
 
 #endif

@@ -20,6 +20,50 @@ const char *hr__op_name(hr__op_kind k)
     return names[k];
 }
 
+hr__call_text hr__call_describe(const hr__call *c)
+{
+    static const char *const reduce[] = {"sum", "max", "min"};
+    const char *name = hr__op_name(c->kind);
+    hr__call_text w;
+    switch (c->kind) {
+    case HR__ALL_TO_ALL:
+        snprintf(w.text, sizeof w.text, "%s (elements of %zu bytes)", name,
+                 c->element_bytes);
+        break;
+    case HR__ALL_REDUCE:
+    case HR__REDUCE_SCATTER:
+        snprintf(w.text, sizeof w.text, "%s (%s of %lld %s)", name, reduce[c->reduce],
+                 (long long)c->count, hr_dtype_name(c->dtype));
+        break;
+    case HR__ALL_GATHER:
+        snprintf(w.text, sizeof w.text, "%s (%lld %s)", name, (long long)c->count,
+                 hr_dtype_name(c->dtype));
+        break;
+    case HR__BROADCAST:
+        snprintf(w.text, sizeof w.text, "%s (%lld bytes from member %d)", name,
+                 (long long)c->count, c->root);
+        break;
+    case HR__BARRIER:
+        snprintf(w.text, sizeof w.text, "%s", name);
+        break;
+    case HR__ROWS_STORE:
+    case HR__ROWS_LOAD:
+        snprintf(w.text, sizeof w.text, "%s (%lld rows of %zu bytes at %lld, %d parts)",
+                 name, (long long)c->count, c->element_bytes,
+                 (long long)c->window->offset + (long long)c->rows.at, c->rows.parts);
+        break;
+    }
+    return w;
+}
+
+bool hr__call_same(const hr__call *a, const hr__call *b)
+{
+    return a->kind == b->kind && a->dtype == b->dtype && a->reduce == b->reduce &&
+           a->root == b->root && a->count == b->count &&
+           a->element_bytes == b->element_bytes && a->window == b->window &&
+           a->rows.at == b->rows.at && a->rows.parts == b->rows.parts;
+}
+
 /* ---- checks ---- */
 hr_status hr__group_check_place(const hr_group *g, const hr_stream *s, const char *what)
 {

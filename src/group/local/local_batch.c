@@ -273,7 +273,7 @@ static hr_status batch_kernel(const void *args, hr_team *team)
 {
     hr__post *p = *(hr__post *const *)args;
     hr_status st = run(p->me, p);
-    hr__doing_end(&p->me->doing);
+    hr__doing_end(&p->me->doing, st);
     atomic_store_explicit(&p->busy, false, memory_order_release);
     return st;
 }

@@ -200,26 +200,10 @@ hr_status hr__post_reserve(hr__post *p, int n_msgs)
                   : hr_fail(HR_ERR_NOMEM, NULL, "a batch of %d messages", n_msgs);
 }
 
-/* ---- words ---- */
-void hr__list_rank(char *buf, size_t cap, int rank)
-{
-    size_t len = strlen(buf);
-    if (len + 20 < cap)
-        snprintf(buf + len, cap - len, "%s%d", len ? "," : "", rank);
-    else if (len + 5 < cap && buf[len - 1] != '.')
-        snprintf(buf + len, cap - len, ",...");
-}
-
 hr__where hr__channel_where(const hr__channel *ch, const char *op, uint64_t seq,
                             const hr_op_label *label)
 {
-    char ranks[96] = "";
-    hr__where w;
-    for (int i = 0; i < ch->n; i++)
-        hr__list_rank(ranks, sizeof ranks, ch->global[i]);
-    snprintf(w.text, sizeof w.text, "%.24s %llu of the group of ranks %s%s", op,
-             (unsigned long long)seq, ranks, hr__label_write(label).text);
-    return w;
+    return hr__where_write(ch->global, ch->n, op, seq, label);
 }
 
 /* ---- meeting ---- */
@@ -292,6 +276,6 @@ hr_status hr__channel_meet_host(hr__member *m, const hr__entry *entry, hr__last_
 {
     hr__doing_begin(&m->doing_host, entry);
     hr_status st = hr__channel_meet(m, &m->ch->host, entry, last);
-    hr__doing_end(&m->doing_host);
+    hr__doing_end(&m->doing_host, st);
     return st;
 }

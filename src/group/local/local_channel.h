@@ -103,14 +103,8 @@ void hr__channel_clear(hr__channel *ch); /* hr_job_reset(): nothing runs */
 hr_status hr__post_take(hr__member *m, hr__post **out);
 hr_status hr__post_reserve(hr__post *p, int n_msgs);
 
-/* "all_reduce 3 of the group of ranks 0,1,2 [gradients, stage 1]"; the label may be NULL. */
-typedef struct hr__where {
-    char text[256];
-} hr__where;
 hr__where hr__channel_where(const hr__channel *ch, const char *op, uint64_t seq,
                             const hr_op_label *label);
-/* "0,2,5"; ends in ",..." where it does not fit. */
-void hr__list_rank(char *buf, size_t cap, int rank);
 
 /* Meet all members, whichever meeting of the channel it is. The last one runs `last` (may be
  * NULL) before it opens. When the job fails meanwhile, its cause; the caller's own

@@ -15,54 +15,6 @@
 #include <string.h>
 
 /* ---- agreement ---- */
-struct words {
-    char text[80];
-};
-
-static struct words describe(const hr__call *c)
-{
-    static const char *const reduce[] = {"sum", "max", "min"};
-    const char *name = hr__op_name(c->kind);
-    struct words w;
-    switch (c->kind) {
-    case HR__ALL_TO_ALL:
-        snprintf(w.text, sizeof w.text, "%s (elements of %zu bytes)", name,
-                 c->element_bytes);
-        break;
-    case HR__ALL_REDUCE:
-    case HR__REDUCE_SCATTER:
-        snprintf(w.text, sizeof w.text, "%s (%s of %lld %s)", name, reduce[c->reduce],
-                 (long long)c->count, hr_dtype_name(c->dtype));
-        break;
-    case HR__ALL_GATHER:
-        snprintf(w.text, sizeof w.text, "%s (%lld %s)", name, (long long)c->count,
-                 hr_dtype_name(c->dtype));
-        break;
-    case HR__BROADCAST:
-        snprintf(w.text, sizeof w.text, "%s (%lld bytes from member %d)", name,
-                 (long long)c->count, c->root);
-        break;
-    case HR__BARRIER:
-        snprintf(w.text, sizeof w.text, "%s", name);
-        break;
-    case HR__ROWS_STORE:
-    case HR__ROWS_LOAD:
-        snprintf(w.text, sizeof w.text, "%s (%lld rows of %zu bytes at %lld, %d parts)",
-                 name, (long long)c->count, c->element_bytes,
-                 (long long)c->window->offset + (long long)c->rows.at, c->rows.parts);
-        break;
-    }
-    return w;
-}
-
-static bool same_call(const hr__call *a, const hr__call *b)
-{
-    return a->kind == b->kind && a->dtype == b->dtype && a->reduce == b->reduce &&
-           a->root == b->root && a->count == b->count &&
-           a->element_bytes == b->element_bytes && a->window == b->window &&
-           a->rows.at == b->rows.at && a->rows.parts == b->rows.parts;
-}
-
 static hr_status check_parts(hr__channel *ch, hr__where where)
 {
     for (int from = 0; from < ch->n; from++)
@@ -92,11 +44,11 @@ static hr_status check_posts(hr__channel *ch, hr__member *m)
             ch->last_ns = ch->members[i].posted->arrived_ns;
     for (int i = 1; i < ch->n; i++) {
         const hr__call *other = &ch->members[i].posted->call;
-        if (!same_call(first, other))
+        if (!hr__call_same(first, other))
             return hr_fail(HR_ERR_MISMATCH, "call_mismatch",
                            "%s: rank %d calls %s but rank %d calls %s", where.text,
-                           ch->global[0], describe(first).text, ch->global[i],
-                           describe(other).text);
+                           ch->global[0], hr__call_describe(first).text, ch->global[i],
+                           hr__call_describe(other).text);
     }
     if (first->kind == HR__ROWS_STORE || first->kind == HR__ROWS_LOAD)
         return hr__rows_check(ch, where);
@@ -260,7 +212,7 @@ static hr_status collective_kernel(const void *args, hr_team *team)
 {
     hr__post *p = *(hr__post *const *)args;
     hr_status st = run(p->me, p);
-    hr__doing_end(&p->me->doing);
+    hr__doing_end(&p->me->doing, st);
     atomic_store_explicit(&p->busy, false, memory_order_release);
     return st;
 }
