@@ -1,26 +1,8 @@
 /* See compare.h. */
 #include "compare.h"
 
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-verdict out_left(outcome *o, const char *reason)
-{
-    o->verdict = LEFT_OUT;
-    o->reason = reason;
-    return LEFT_OUT;
-}
-
-verdict out_differs(outcome *o, const char *fmt, ...)
-{
-    va_list args;
-    va_start(args, fmt);
-    vsnprintf(o->diff, sizeof o->diff, fmt, args);
-    va_end(args);
-    o->verdict = DIFFERENT;
-    return DIFFERENT;
-}
 
 void cmp_init(cmp *c)
 {

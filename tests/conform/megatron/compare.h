@@ -2,17 +2,7 @@
 #ifndef COMPARE_H
 #define COMPARE_H
 #include "record.h"
-
-typedef enum verdict { EQUAL, DIFFERENT, LEFT_OUT } verdict;
-
-typedef struct outcome {
-    verdict verdict;
-    const char *reason; /* of LEFT_OUT */
-    char diff[600];
-} outcome;
-
-verdict out_left(outcome *o, const char *reason);
-verdict out_differs(outcome *o, const char *fmt, ...);
+#include "tally.h"
 
 /* Names of copies are numbered ("x.d#2") in order of making. An implementation that refuses a
  * misuse earlier makes fewer, so names are equal if they are but for the numbers, one to one

@@ -41,46 +41,11 @@ static const struct file {
     {"pipeline_interleaved.json", NULL, "the steps over stages: not in this version"},
 };
 
-enum { SHOWN = 5, REASONS = 16 };
-
-typedef struct tally {
-    int run, equal, left;
-    int n_reasons;
-    const char *reason[REASONS];
-    int count[REASONS];
-} tally;
-
-static void count_reason(tally *t, const char *reason)
-{
-    int i = 0;
-    while (i < t->n_reasons && strcmp(t->reason[i], reason) != 0)
-        i++;
-    if (i == t->n_reasons) {
-        if (i == REASONS)
-            return;
-        t->reason[t->n_reasons++] = reason;
-        t->count[i] = 0;
-    }
-    t->count[i]++;
-}
-
 static void run_case(const struct file *f, json_t *c, tally *t)
 {
-    outcome o = {.verdict = EQUAL};
+    outcome o = {.reason = NULL};
     verdict v = f->run ? f->run(c, &o) : out_left(&o, f->missing);
-    if (v == LEFT_OUT) {
-        t->left++;
-        count_reason(t, o.reason);
-        return;
-    }
-    t->run++;
-    if (v == EQUAL) {
-        t->equal++;
-        return;
-    }
-    if (t->run - t->equal <= SHOWN)
-        printf("  differs: %s: %s\n", json_string_value(json_object_get(c, "name")),
-               o.diff);
+    tally_case(t, json_string_value(json_object_get(c, "name")), v, &o);
 }
 
 /* Returns false if the file is there and cannot be read. */
@@ -108,9 +73,7 @@ static bool run_file(const char *dir, const struct file *f, const char *only, ta
             run_case(f, c, t);
     }
     json_decref(cases);
-    printf("%s run %d equal %d left-out %d\n", f->name, t->run, t->equal, t->left);
-    for (int k = 0; k < t->n_reasons; k++)
-        printf("  left out %d: %s\n", t->count[k], t->reason[k]);
+    tally_print(t, f->name);
     return true;
 }
 

@@ -30,9 +30,9 @@ verdict run_counts_case(json_t *c, context *x, outcome *o)
                                     at(row, 1) != 0, &n);
         if (n.total != at(row, 3) || n.all_warmup != (at(row, 4) != 0) ||
             n.warmup != at(row, 5) || n.remaining != at(row, 6))
-            return differs(o, "row %zu: %d %d %d %d, recorded %d %d %d %d", k, n.total,
-                           n.all_warmup, n.warmup, n.remaining, at(row, 3), at(row, 4),
-                           at(row, 5), at(row, 6));
+            return out_differs(o, "row %zu: %d %d %d %d, recorded %d %d %d %d", k,
+                               n.total, n.all_warmup, n.warmup, n.remaining, at(row, 3),
+                               at(row, 4), at(row, 5), at(row, 6));
     }
     return EQUAL;
 }
@@ -49,15 +49,16 @@ static verdict run_table(json_t *c, outcome *o)
     if (json_object_get(c, "err") || (mb > 0 && json_array_size(table) == 0))
         return hr_get_schedule_table(mb, chunks, group, 0, &microbatch, &chunk) < 0
                    ? EQUAL
-                   : differs(o, "taken, recorded an error");
+                   : out_differs(o, "taken, recorded an error");
     if (json_array_size(table) != 2 * (size_t)mb * (size_t)chunks)
-        return differs(o, "%zu entries", json_array_size(table));
+        return out_differs(o, "%zu entries", json_array_size(table));
     for (int k = 0; k < mb * chunks; k++) {
         if (hr_get_schedule_table(mb, chunks, group, k, &microbatch, &chunk) < 0)
-            return differs(o, "%s", hr_last_error());
+            return out_differs(o, "%s", hr_last_error());
         if (microbatch != at(table, 2 * (size_t)k) ||
             chunk != at(table, 2 * (size_t)k + 1))
-            return differs(o, "entry %d: microbatch %d chunk %d", k, microbatch, chunk);
+            return out_differs(o, "entry %d: microbatch %d chunk %d", k, microbatch,
+                               chunk);
     }
     return EQUAL;
 }
@@ -87,13 +88,13 @@ static verdict run_order(json_t *c, outcome *o)
         .chunks = of(c, "vp"),     .microbatches = of(c, "mb"),
         .group = of(c, "group"),   .expert_overlap = of(c, "ep") != 0};
     if (hr_schedule_generate("interleaved", &sizes, &s) < 0)
-        return differs(o, "%s", hr_last_error());
+        return out_differs(o, "%s", hr_last_error());
     verdict v = EQUAL;
     json_array_foreach(json_object_get(c, "rows"), k, row)
     {
         if (v == EQUAL &&
             !same_order(s, at(row, 0), sizes.ranks, json_array_get(row, 2)))
-            v = differs(o, "the order of rank %d is another", at(row, 0));
+            v = out_differs(o, "the order of rank %d is another", at(row, 0));
     }
     hr_schedule_destroy(s);
     return v;
@@ -110,7 +111,7 @@ static verdict run_choice(json_t *c, outcome *o)
     hr_status st =
         hr_get_forward_backward_func(p, of(c, global ? "global_vp" : "vp"), &name);
     if (json_object_get(c, "err"))
-        return st < 0 ? EQUAL : differs(o, "taken, recorded an error");
+        return st < 0 ? EQUAL : out_differs(o, "taken, recorded an error");
     static const struct {
         const char *recorded, *ours;
     } choices[] = {{"none", NULL}, {"plain", "1f1b"}, {"interleaved", "interleaved"}};
@@ -118,9 +119,10 @@ static verdict run_choice(json_t *c, outcome *o)
         const char *ours = choices[k].ours;
         bool same = ours && name ? strcmp(ours, name) == 0 : ours == name;
         if (strcmp(text_of(c, "schedule"), choices[k].recorded) == 0)
-            return same ? EQUAL : differs(o, "%s is chosen", name ? name : "none");
+            return same ? EQUAL : out_differs(o, "%s is chosen", name ? name : "none");
     }
-    return differs(o, "%s", st < 0 ? hr_last_error() : "a choice that is none of ours");
+    return out_differs(o, "%s",
+                       st < 0 ? hr_last_error() : "a choice that is none of ours");
 }
 
 verdict run_chunks_case(json_t *c, context *x, outcome *o)

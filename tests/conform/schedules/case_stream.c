@@ -46,15 +46,15 @@ verdict run_stream_case(json_t *c, context *x, outcome *o)
 {
     json_t *base = json_object_get(x->base, text_of(c, "case"));
     if (base == NULL)
-        return left_out(o, "the case's sizes are in a file that is not there");
+        return out_left(o, "the case's sizes are in a file that is not there");
     json_t *ranks = actions_of(json_object_get(c, "stages"));
     hr_schedule *s = read_table(base, ranks);
     json_decref(ranks);
     if (s == NULL)
-        return differs(o, "%s", hr_last_error());
+        return out_differs(o, "%s", hr_last_error());
     verdict v = EQUAL;
     if (hr_schedule_check(s, NULL, NULL) < 0)
-        v = differs(o, "%s", hr_last_error());
+        v = out_differs(o, "%s", hr_last_error());
     for (int k = 0; k < 2 && v == EQUAL; k++) {
         json_t *all = json_object_get(base, "rendezvous_makespan");
         json_t *recorded = json_object_get(all, settings[k].name);
@@ -66,11 +66,11 @@ verdict run_stream_case(json_t *c, context *x, outcome *o)
         if (hr_schedule_set_cost(s, -1, &settings[k].cost) < 0 ||
             hr_schedule_set_comm(s, settings[k].comm, 0) < 0 ||
             hr_schedule_simulate(s, &opts, &f) < 0)
-            v = differs(o, "%s: %s", settings[k].name, hr_last_error());
+            v = out_differs(o, "%s: %s", settings[k].name, hr_last_error());
         else if (f->makespan != ticks_of(recorded))
-            v = differs(o, "%s: blocking makespan %lld, recorded %lld",
-                        settings[k].name, (long long)f->makespan,
-                        (long long)ticks_of(recorded));
+            v = out_differs(o, "%s: blocking makespan %lld, recorded %lld",
+                            settings[k].name, (long long)f->makespan,
+                            (long long)ticks_of(recorded));
         hr_figures_destroy(f);
     }
     hr_schedule_destroy(s);

@@ -9,12 +9,12 @@ static verdict compare_table(json_t *c, hr_schedule *s, outcome *o)
 {
     char hex[65];
     if (s == NULL)
-        return differs(o, "the table is not read: %s", hr_last_error());
+        return out_differs(o, "the table is not read: %s", hr_last_error());
     order_hash(s, hex);
     if (strcmp(hex, text_of(c, "sha256")) != 0)
-        return differs(o, "what was read does not have the hash of the table");
+        return out_differs(o, "what was read does not have the hash of the table");
     if (hr_schedule_check(s, NULL, NULL) < 0)
-        return differs(o, "the check refuses it: %s", hr_last_error());
+        return out_differs(o, "the check refuses it: %s", hr_last_error());
     return compare_figures(c, s, o);
 }
 
@@ -25,9 +25,9 @@ static verdict compare_large(json_t *c, outcome *o)
     char hex[65];
     verdict v = EQUAL;
     if (!generate_claimed(c, false, &s))
-        return left_out(o, "recorded by its hash, which no generator of ours claims");
+        return out_left(o, "recorded by its hash, which no generator of ours claims");
     if (s == NULL)
-        return differs(o, "the generator refuses: %s", hr_last_error());
+        return out_differs(o, "the generator refuses: %s", hr_last_error());
     order_hash(s, hex);
     if (strcmp(hex, text_of(c, "sha256")) == 0)
         v = compare_figures(c, s, o);
@@ -58,14 +58,14 @@ verdict run_rejected_case(json_t *c, context *x, outcome *o)
                            .max_act = param(c, "max_mem_chunks")};
     if (!generate_claimed(c, true, &s)) {
         x->claims.unclaimed++;
-        return left_out(o, "no generator of ours stands for it");
+        return out_left(o, "no generator of ours stands for it");
     }
     if (s == NULL)
         return strlen(hr_last_error()) > 0 ? EQUAL
-                                           : differs(o, "refused without a word");
+                                           : out_differs(o, "refused without a word");
     verdict v = EQUAL;
     if (hr_schedule_check(s, &limit, NULL) < 0)
-        v = differs(o, "accepted, but %s", hr_last_error());
+        v = out_differs(o, "accepted, but %s", hr_last_error());
     hr_schedule_destroy(s);
     return v;
 }
@@ -79,7 +79,7 @@ verdict run_defective_case(json_t *c, context *x, outcome *o)
         if (s != NULL) {
             verdict v = EQUAL;
             if (hr_schedule_check(s, NULL, NULL) >= 0)
-                v = differs(o, "the check finds nothing wrong");
+                v = out_differs(o, "the check finds nothing wrong");
             else if (!json_object_get(c, "defects"))
                 v = compare_figures(c, s, o);
             hr_schedule_destroy(s);

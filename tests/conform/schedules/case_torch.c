@@ -53,7 +53,7 @@ verdict run_action_case(json_t *c, context *x, outcome *o)
                  !lacks_microbatch(json_string_value(reads));
     if ((s != NULL) != (idle || whole)) {
         hr_schedule_destroy(s);
-        return differs(o, "'%s' is %s", text, s ? "read" : hr_last_error());
+        return out_differs(o, "'%s' is %s", text, s ? "read" : hr_last_error());
     }
     if (s == NULL)
         return EQUAL;
@@ -62,12 +62,12 @@ verdict run_action_case(json_t *c, context *x, outcome *o)
     size_t n;
     hr_schedule_order(s, 0, &n);
     if (idle && n != 0)
-        v = differs(o, "'%s' is no idle step", text);
+        v = out_differs(o, "'%s' is no idle step", text);
     if (!idle && hr_schedule_print_csv(s, &csv) >= 0) {
         csv[strcspn(csv, "\r")] = '\0';
         if (strcmp(csv, json_string_value(reads)) != 0)
-            v = differs(o, "'%s' reads as '%s', recorded '%s'", text, csv,
-                        json_string_value(reads));
+            v = out_differs(o, "'%s' reads as '%s', recorded '%s'", text, csv,
+                            json_string_value(reads));
     }
     free(csv);
     hr_schedule_destroy(s);
@@ -133,12 +133,12 @@ verdict run_verdict_case(json_t *c, context *x, outcome *o)
     bool sound = report.complete && report.placed && report.runs;
     hr_schedule_destroy(s);
     if ((st >= 0) != sound)
-        return differs(o, "the check and its report disagree");
+        return out_differs(o, "the check and its report disagree");
     bool complete = json_is_true(json_object_get(c, "complete"));
     bool runs = json_is_true(json_object_get(c, "runs"));
     if (report.complete != complete || report.runs != runs)
-        return differs(o, "complete %d runs %d, recorded %d and %d", report.complete,
-                       report.runs, complete, runs);
+        return out_differs(o, "complete %d runs %d, recorded %d and %d",
+                           report.complete, report.runs, complete, runs);
     return EQUAL;
 }
 
@@ -176,15 +176,15 @@ verdict run_csv_case(json_t *c, context *x, outcome *o)
     char *csv = NULL;
     verdict v = EQUAL;
     if (plain == NULL || bare == NULL)
-        v = differs(o, "%s", hr_last_error());
+        v = out_differs(o, "%s", hr_last_error());
     else if (hr_schedule_check(plain, NULL, NULL) < 0 ||
              hr_schedule_check(lowered, NULL, NULL) < 0)
-        v = differs(o, "%s", hr_last_error());
+        v = out_differs(o, "%s", hr_last_error());
     else if (!hr_schedule_equal(plain, bare))
-        v = differs(o, "the two texts hold different computations");
+        v = out_differs(o, "the two texts hold different computations");
     else if (hr_schedule_print_csv(lowered, &csv) < 0 ||
              strcmp(csv, text_of(c, "compute_comms")) != 0)
-        v = differs(o, "written again it is another text");
+        v = out_differs(o, "written again it is another text");
     free(csv);
     hr_schedule_destroy(plain);
     hr_schedule_destroy(lowered);
@@ -237,10 +237,10 @@ static verdict compare_lowered(const hr_schedule *recorded, outcome *o)
     hr_lower_opts opts = {HR_INIT(hr_lower_opts), .shards = true};
     hr_schedule_get_shape(recorded, &shape);
     if (bare == NULL || hr_schedule_lower(bare, &opts, &ours) < 0)
-        v = differs(o, "%s", hr_last_error());
+        v = out_differs(o, "%s", hr_last_error());
     for (int r = 0; r < shape.ranks && v == EQUAL; r++)
         if (!same_lowered(ours, recorded, r, &at))
-            v = differs(o, "lowered by us, rank %d differs at position %zu", r, at);
+            v = out_differs(o, "lowered by us, rank %d differs at position %zu", r, at);
     hr_schedule_destroy(ours);
     hr_schedule_destroy(bare);
     return v;
@@ -251,13 +251,13 @@ verdict run_lowered_case(json_t *c, context *x, outcome *o)
 {
     json_t *base = json_object_get(x->base, text_of(c, "case"));
     if (base == NULL)
-        return left_out(o, "the case's sizes are in a file that is not there");
+        return out_left(o, "the case's sizes are in a file that is not there");
     hr_schedule *s = read_table(base, json_object_get(c, "ranks"));
     if (s == NULL)
-        return differs(o, "%s", hr_last_error());
+        return out_differs(o, "%s", hr_last_error());
     verdict v = EQUAL;
     if (hr_schedule_check(s, NULL, NULL) < 0)
-        v = differs(o, "%s", hr_last_error());
+        v = out_differs(o, "%s", hr_last_error());
     else if (strncmp(text_of(c, "case"), "torch/", 6) == 0)
         v = compare_lowered(s, o);
     hr_schedule_destroy(s);

@@ -89,27 +89,28 @@ bool generate_claimed(json_t *c, bool refused, hr_schedule **out)
 static verdict compare_worth(json_t *c, hr_schedule *ours, outcome *o)
 {
     if (hr_schedule_check(ours, NULL, NULL) < 0)
-        return differs(o, "ours is not sound: %s", hr_last_error());
+        return out_differs(o, "ours is not sound: %s", hr_last_error());
     for (int k = 0; k < 2; k++) {
         json_t *sim = json_object_get(json_object_get(c, "sim"), settings[k].name);
         int64_t recorded = ticks_of(json_object_get(sim, "makespan"));
         hr_figures *f = figures_of(ours, &settings[k], false);
         verdict v = EQUAL;
         if (f == NULL)
-            return differs(o, "%s", hr_last_error());
+            return out_differs(o, "%s", hr_last_error());
         if (f->makespan > recorded)
-            v = differs(o, "%s: makespan of ours %lld, recorded %lld", settings[k].name,
-                        (long long)f->makespan, (long long)recorded);
+            v = out_differs(o, "%s: makespan of ours %lld, recorded %lld",
+                            settings[k].name, (long long)f->makespan,
+                            (long long)recorded);
         for (int r = 0; r < f->ranks && v == EQUAL; r++) {
             const hr_rank_figures *g = &f->rank[r];
             if (json_is_null(json_object_get(c, "peak")))
                 break;
             if (g->peak_act > peak_of(c, "act", r) ||
                 g->peak_act_i > peak_of(c, "act_i", r))
-                v = differs(o,
-                            "rank %d holds up to %d (%d) activations, recorded %d (%d)",
-                            r, g->peak_act, g->peak_act_i, (int)peak_of(c, "act", r),
-                            (int)peak_of(c, "act_i", r));
+                v = out_differs(
+                    o, "rank %d holds up to %d (%d) activations, recorded %d (%d)", r,
+                    g->peak_act, g->peak_act_i, (int)peak_of(c, "act", r),
+                    (int)peak_of(c, "act_i", r));
         }
         hr_figures_destroy(f);
         if (v != EQUAL)
@@ -139,7 +140,7 @@ verdict compare_generated(json_t *c, context *x, outcome *o)
     }
     if (ours == NULL) {
         x->claims.above++;
-        return differs(o, "the generator refuses: %s", hr_last_error());
+        return out_differs(o, "the generator refuses: %s", hr_last_error());
     }
     order_hash(ours, hex);
     verdict v = EQUAL;

@@ -32,15 +32,6 @@ static const struct file {
     {"schedule_tables.json", NULL, run_chunks_case},
 };
 
-enum { SHOWN = 5, REASONS = 8 };
-
-typedef struct tally {
-    int run, equal, left;
-    int n_reasons;
-    const char *reason[REASONS];
-    int count[REASONS];
-} tally;
-
 /* `dir` NULL: the repository's copies, which lie beside those of other runners. */
 static FILE *open_in(const char *dir, const char *name)
 {
@@ -102,33 +93,11 @@ static const char *name_of(json_t *c)
     return "";
 }
 
-static void count_reason(tally *t, const char *reason)
-{
-    int i = 0;
-    while (i < t->n_reasons && strcmp(t->reason[i], reason) != 0)
-        i++;
-    if (i == REASONS)
-        return;
-    if (i == t->n_reasons) {
-        t->reason[t->n_reasons++] = reason;
-        t->count[i] = 0;
-    }
-    t->count[i]++;
-}
-
 static void run_case(const struct file *f, json_t *c, context *x, tally *t)
 {
     outcome o = {.reason = NULL};
     verdict v = f->run(c, x, &o);
-    if (v == LEFT_OUT) {
-        t->left++;
-        count_reason(t, o.reason);
-        return;
-    }
-    t->run++;
-    t->equal += v == EQUAL;
-    if (v == DIFFERENT && t->run - t->equal <= SHOWN)
-        printf("  differs: %s: %s\n", name_of(c), o.diff);
+    tally_case(t, name_of(c), v, &o);
 }
 
 /* False if the file is there and cannot be read. */
@@ -151,9 +120,7 @@ static bool run_file(const char *dir, const struct file *f, const char *only, bo
     free(line);
     fclose(there);
     json_decref(x.base);
-    printf("%s run %d equal %d left-out %d\n", f->name, t->run, t->equal, t->left);
-    for (int k = 0; k < t->n_reasons; k++)
-        printf("  left out %d: %s\n", t->count[k], t->reason[k]);
+    tally_print(t, f->name);
     const claims *n = &x.claims;
     if (n->equal + n->not_above + n->above > 0)
         printf("  generated: %d equal action by action, %d not above, %d above; %d "

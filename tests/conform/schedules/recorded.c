@@ -4,7 +4,6 @@
 #include "sha256.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,21 +13,6 @@ const setting settings[2] = {
      {.f = HR_TICKS, .i = 12 * HR_TICKS / 10, .w = 8 * HR_TICKS / 10},
      HR_TICKS / 10},
 };
-
-verdict left_out(outcome *o, const char *reason)
-{
-    o->reason = reason;
-    return LEFT_OUT;
-}
-
-verdict differs(outcome *o, const char *fmt, ...)
-{
-    va_list args;
-    va_start(args, fmt);
-    vsnprintf(o->diff, sizeof o->diff, fmt, args);
-    va_end(args);
-    return DIFFERENT;
-}
 
 int param(json_t *c, const char *key)
 {
@@ -111,13 +95,14 @@ static verdict compare_split(hr_schedule *s, const setting *set, json_t *sim,
         return EQUAL;
     hr_figures *f = figures_of(s, set, true);
     if (f == NULL)
-        return differs(o, "%s, pairs split: %s", set->name, hr_last_error());
+        return out_differs(o, "%s, pairs split: %s", set->name, hr_last_error());
     int64_t makespan = f->makespan;
     hr_figures_destroy(f);
     return makespan == ticks_of(recorded)
                ? EQUAL
-               : differs(o, "%s: makespan with split pairs %lld, recorded %lld",
-                         set->name, (long long)makespan, (long long)ticks_of(recorded));
+               : out_differs(o, "%s: makespan with split pairs %lld, recorded %lld",
+                             set->name, (long long)makespan,
+                             (long long)ticks_of(recorded));
 }
 
 static verdict compare_setting(hr_schedule *s, const setting *set, json_t *sim,
@@ -126,22 +111,23 @@ static verdict compare_setting(hr_schedule *s, const setting *set, json_t *sim,
     hr_figures *f = figures_of(s, set, false);
     if (json_is_null(sim)) {
         hr_figures_destroy(f);
-        return f ? differs(o, "%s: runs, recorded is a deadlock", set->name) : EQUAL;
+        return f ? out_differs(o, "%s: runs, recorded is a deadlock", set->name)
+                 : EQUAL;
     }
     if (f == NULL)
-        return differs(o, "%s: %s", set->name, hr_last_error());
+        return out_differs(o, "%s: %s", set->name, hr_last_error());
     verdict v = EQUAL;
     int64_t makespan = ticks_of(json_object_get(sim, "makespan"));
     int64_t span = ticks_of(json_object_get(sim, "span"));
     if (f->makespan != makespan || f->span != span)
-        v = differs(o, "%s: makespan %lld span %lld, recorded %lld and %lld", set->name,
-                    (long long)f->makespan, (long long)f->span, (long long)makespan,
-                    (long long)span);
+        v = out_differs(o, "%s: makespan %lld span %lld, recorded %lld and %lld",
+                        set->name, (long long)f->makespan, (long long)f->span,
+                        (long long)makespan, (long long)span);
     for (int r = 0; r < f->ranks && v == EQUAL; r++) {
         json_t *b = json_array_get(json_object_get(sim, "bubble"), (size_t)r);
         if (!same_digits(f->rank[r].bubble, b))
-            v = differs(o, "%s: bubble of rank %d %.6f, recorded %.6f", set->name, r,
-                        f->rank[r].bubble, json_number_value(b));
+            v = out_differs(o, "%s: bubble of rank %d %.6f, recorded %.6f", set->name,
+                            r, f->rank[r].bubble, json_number_value(b));
     }
     hr_figures_destroy(f);
     return v == EQUAL ? compare_split(s, set, sim, o) : v;
@@ -160,10 +146,10 @@ static verdict compare_peaks(json_t *c, hr_schedule *s, outcome *o)
         if (g->peak_act != peak_of(c, "act", r) ||
             g->peak_act_i != peak_of(c, "act_i", r) ||
             g->peak_wstash != peak_of(c, "wstash", r))
-            v = differs(o, "peaks of rank %d: %d %d %d, recorded %d %d %d", r,
-                        g->peak_act, g->peak_act_i, g->peak_wstash,
-                        (int)peak_of(c, "act", r), (int)peak_of(c, "act_i", r),
-                        (int)peak_of(c, "wstash", r));
+            v = out_differs(o, "peaks of rank %d: %d %d %d, recorded %d %d %d", r,
+                            g->peak_act, g->peak_act_i, g->peak_wstash,
+                            (int)peak_of(c, "act", r), (int)peak_of(c, "act_i", r),
+                            (int)peak_of(c, "wstash", r));
     }
     hr_figures_destroy(f);
     return v;

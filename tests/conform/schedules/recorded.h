@@ -2,15 +2,9 @@
 #ifndef RECORDED_H
 #define RECORDED_H
 #include "headrace/schedule.h"
+#include "tally.h"
 
 #include <jansson.h>
-
-typedef enum verdict { EQUAL, DIFFERENT, LEFT_OUT } verdict;
-
-typedef struct outcome {
-    const char *reason; /* of LEFT_OUT */
-    char diff[700];
-} outcome;
 
 /* How the generators' tables compare with the recorded ones, over a file. */
 typedef struct claims {
@@ -26,9 +20,6 @@ typedef struct context {
     claims claims;
     bool list; /* name the tables that are not equal */
 } context;
-
-verdict left_out(outcome *o, const char *reason);
-verdict differs(outcome *o, const char *fmt, ...) HR_PRINTF(2, 3);
 
 /* The case's table, by way of our text form; `ranks` may be another list than the case's own.
  * NULL after a failure, which hr_last_error() tells. */
