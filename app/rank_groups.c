@@ -7,7 +7,7 @@
 /* ---- the grid ------------------------------------------------------------------------------- */
 
 /* Keep the group that this rank is in. */
-static hr_status open(hr_group *world, const int *ranks, int n, hr_group **keep)
+static hr_status join(hr_group *world, const int *ranks, int n, hr_group **keep)
 {
     hr_group *g;
     APP_TRY(hr_group_create(world, ranks, n, &g));
@@ -20,14 +20,14 @@ static hr_status open_kind(rank_groups *g, hr_world_group kind, const int *ranks
 {
     switch (kind) {
     case HR_WORLD_PP:
-        return open(g->world, ranks, n, &g->pp);
+        return join(g->world, ranks, n, &g->pp);
     case HR_WORLD_DP:
-        return open(g->world, ranks, n, &g->dp);
+        return join(g->world, ranks, n, &g->dp);
     case HR_WORLD_EXPERT_DP:
-        return open(g->world, ranks, n, &g->expert_dp);
+        return join(g->world, ranks, n, &g->expert_dp);
     case HR_WORLD_EXPERT:
-        APP_TRY(open(g->world, ranks, n, &g->tokens));
-        return open(g->world, ranks, n, &g->counts);
+        APP_TRY(join(g->world, ranks, n, &g->tokens));
+        return join(g->world, ranks, n, &g->counts);
     default:
         return HR_OK;
     }

@@ -108,15 +108,14 @@ static void every_access_of_a_pipeline_is_ordered_by_events(void **state)
 {
     static const char *const schedules[] = {"1f1b", "interleaved", "dualpipev"};
     assert_int_equal(setenv("HEADRACE_CHECK", "streams", 1), 0);
-    for (int overlap = 0; overlap < 2; overlap++)
-        for (int i = 0; i < 3; i++) {
-            train_options o;
-            over_stages(&o, schedules[i], i % 2);
-            o.overlap = overlap;
-            o.model.layers = 4;
-            run(&o);
-            train_case_fini(&o);
-        }
+    for (int i = 0; i < 3; i++) {
+        train_options o;
+        over_stages(&o, schedules[i], i % 2);
+        o.overlap = i > 0;
+        o.model.layers = 4;
+        run(&o);
+        train_case_fini(&o);
+    }
     unsetenv("HEADRACE_CHECK");
 }
 
