@@ -24,7 +24,7 @@ HR_API bool hr_tensor_requires_grad(const hr_tensor *t);
 HR_API HR_RESULT hr_status hr_tensor_set_requires_grad(hr_tensor *t, bool on);
 HR_API bool hr_tensor_is_leaf(const hr_tensor *t);
 HR_API hr_tensor *hr_tensor_grad(const hr_tensor *t); /* borrowed; NULL: none */
-/* Retains `g` (NULL: forget). ERR_INVALID if shapes differ. */
+/* Retains `g` (NULL: forget). ERR_INVALID if shapes differ, or `g` is `t` or a view of it. */
 HR_API HR_RESULT hr_status hr_tensor_set_grad(hr_tensor *t, hr_tensor *g);
 /* The gradient buffer of leaf `t`, made and zeroed if there is none. Borrowed. */
 HR_API HR_RESULT hr_status hr_grad_buffer(hr_tensor *t, hr_tensor **out);

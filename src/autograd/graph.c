@@ -48,6 +48,9 @@ hr_status hr_tensor_set_grad(hr_tensor *t, hr_tensor *g)
                        t ? "set_grad: tensor '%s' as its own gradient"
                          : "set_grad: no tensor",
                        t ? t->name : "");
+    if (g && g->base == t) /* which keeps `t`: neither would ever go */
+        return hr_fail(HR_ERR_INVALID, "grad_view",
+                       "set_grad: a view of tensor '%s' as its gradient", t->name);
     if (g && !hr_tensor_same_shape(t, g))
         return hr_fail(HR_ERR_INVALID, "grad_shape",
                        "set_grad: gradient %s for tensor '%s' %s",

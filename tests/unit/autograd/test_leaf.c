@@ -49,6 +49,25 @@ static void a_buffer_may_be_supplied_and_forgotten(void **state)
     hr_tensor_release(t);
 }
 
+static void a_gradient_that_keeps_its_tensor_is_refused(void **state)
+{
+    const int64_t two[1] = {2};
+    hr_tensor *t = LEAF(1, 2), *view, *alias, *part;
+    kit_ok(hr_tensor_view(t, 1, two, &view));
+    kit_fails(hr_tensor_set_grad(t, view), HR_ERR_INVALID, "grad_view");
+    assert_null(hr_tensor_grad(t));
+    kit_ok(hr_tensor_rows(view, 0, 2, &part)); /* of the view, and so of `t` */
+    kit_fails(hr_tensor_set_grad(t, part), HR_ERR_INVALID, "grad_view");
+    kit_ok(hr_tensor_set_grad(view, t)); /* the other way it is no circle */
+    kit_ok(hr_tensor_alias(t, &alias));
+    kit_ok(hr_tensor_set_grad(alias, view));
+    hr_tensor_release(alias);
+    hr_tensor_release(part);
+    hr_tensor_release(view);
+    assert_int_equal(hr_tensor_refs(t), 1);
+    hr_tensor_release(t);
+}
+
 static void only_leaves_have_buffers(void **state)
 {
     hr_tensor *x = LEAF(1), *y = scale(x, 2), *g;
@@ -139,6 +158,7 @@ int main(void)
         T(need_of_gradient_belongs_to_real_leaves),
         T(a_buffer_is_made_once_and_zeroed),
         T(a_buffer_may_be_supplied_and_forgotten),
+        T(a_gradient_that_keeps_its_tensor_is_refused),
         T(only_leaves_have_buffers),
         T(a_detached_tensor_is_outside_the_graph),
         T(a_shared_place_gets_the_same_gradient),
