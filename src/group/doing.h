@@ -31,9 +31,11 @@ static inline void hr__doing_bytes(hr__doing *d, int64_t bytes)
 {
     atomic_store_explicit(&d->bytes, bytes, memory_order_relaxed);
 }
-static inline void hr__doing_end(hr__doing *d)
+/* One that failed is not over: it is where the rank got stuck. */
+static inline void hr__doing_end(hr__doing *d, hr_status st)
 {
-    atomic_store_explicit(&d->inside, false, memory_order_release);
+    if (st >= 0)
+        atomic_store_explicit(&d->inside, false, memory_order_release);
 }
 
 /* " [send forward, stage 1, chunk 0, microbatch 3]", or nothing. */
