@@ -5,7 +5,7 @@
 #include "nearest.h"
 #include "picture_schedule.h"
 #include "plan_lanes.h"
-#include "plan_row.h"
+#include "plan_optimise.h"
 #include "profile.h"
 #include "whole_text.h"
 
@@ -25,9 +25,9 @@ enum {
 /* ---- one schedule ------------------------------------------------------------------------ */
 static hr_status find_name(const char *wanted, const char **out)
 {
-    const char *names[MOST_NAMES];
-    int n = 0;
-    for (; n < MOST_NAMES && (names[n] = hr_schedule_name(n)); n++)
+    const char *names[MOST_NAMES] = {"auto"};
+    int n = 1;
+    for (; n < MOST_NAMES && (names[n] = hr_schedule_name(n - 1)); n++)
         if (strcmp(names[n], wanted) == 0) {
             *out = names[n];
             return HR_OK;
@@ -160,6 +160,20 @@ static hr_status show_one(const plan_options *o, const plan_row *r)
     return simulate_and_show(&w, o->out);
 }
 
+/* What a search finds: above the table, unless it alone was asked for. */
+static hr_status show_best(const plan_options *o, const plan_found *f)
+{
+    bool alone = strcmp(o->schedule, "auto") == 0;
+    if (!alone) {
+        APP_TRY(hr_app_plan_compare(o, &f->row));
+        putchar('\n');
+    }
+    hr_app_plan_found_say(f, stdout);
+    if (alone || o->out[0])
+        return show_one(o, &f->row);
+    return write_files(o, f->row.s);
+}
+
 /* ---- somebody else's ----------------------------------------------------------------------- */
 static hr_status read_schedule(const char *path, hr_schedule **out)
 {
@@ -220,13 +234,25 @@ static int plan(const plan_options *o)
 {
     plan_row r = {0};
     if (!o->schedule[0])
-        return hr_app_finish("plan", hr_app_plan_compare(o));
+        return hr_app_finish("plan", hr_app_plan_compare(o, NULL));
     hr_status st = make(o, &r);
     if (st == HR_ERR_INVALID)
         return hr_app_usage("plan", st);
     if (st >= 0)
         st = show_one(o, &r);
     hr_app_plan_row_fini(&r);
+    return hr_app_finish("plan", st);
+}
+
+static int search(const plan_options *o)
+{
+    plan_found f;
+    hr_status st = hr_app_plan_optimise(o, &f);
+    if (st == HR_ERR_INVALID)
+        return hr_app_usage("plan", st);
+    if (st >= 0)
+        st = show_best(o, &f);
+    hr_app_plan_found_fini(&f);
     return hr_app_finish("plan", st);
 }
 
@@ -242,7 +268,7 @@ int hr_app_cmd_plan(int argc, char *const *argv)
     if (o.profile[0] && (st = hr_app_profile_read(o.profile, &measured)) < 0)
         return hr_app_finish("plan", st);
     o.measured = measured;
-    int status = plan(&o);
+    int status = hr_app_plan_searches(&o) ? search(&o) : plan(&o);
     hr_app_profile_destroy(measured);
     return status;
 }

@@ -134,6 +134,11 @@ hr_status hr_app_check_train(train_options *o, option_set given)
 /* Pairs of stage and microbatch that are planned: of all schedules, some of which search, and of one. */
 enum { MOST_CELLS_ALL = 1 << 17, MOST_CELLS_ONE = 1 << 22, MOST_STAGES = 65535 };
 
+bool hr_app_plan_searches(const plan_options *o)
+{
+    return o->optimise || strcmp(o->schedule, "auto") == 0;
+}
+
 static hr_status check_cells(const plan_options *o)
 {
     int64_t stages = (int64_t)o->pp * (o->vp > 2 ? o->vp : 2);
@@ -143,7 +148,8 @@ static hr_status check_cells(const plan_options *o)
             "--vp %d on --pp %d ranks is more than the %d stages that can be "
             "planned; the nearest valid value is %d",
             o->vp, o->pp, MOST_STAGES, MOST_STAGES / o->pp);
-    int64_t most = o->schedule[0] ? MOST_CELLS_ONE : MOST_CELLS_ALL;
+    bool one = o->schedule[0] && !hr_app_plan_searches(o);
+    int64_t most = one ? MOST_CELLS_ONE : MOST_CELLS_ALL;
     if (stages * o->microbatches > most)
         return hr_fail(HR_ERR_INVALID, "plan_size",
                        "--microbatches %d on %lld stages is more than can be planned; "
@@ -160,7 +166,7 @@ static hr_status check_plan_files(const plan_options *o)
         return hr_fail(HR_ERR_INVALID, "plan_files",
                        "--schedule %s and --check %s: only one of them can be given",
                        o->schedule, o->check);
-    if (written[0] && !o->schedule[0] && !o->check[0])
+    if (written[0] && !o->schedule[0] && !o->check[0] && !o->optimise)
         return hr_fail(HR_ERR_INVALID, "plan_files",
                        "--%s %s wants a schedule as well: --schedule NAME",
                        o->out[0]   ? "out"
@@ -204,10 +210,37 @@ static hr_status check_profile(plan_options *o, option_set given)
     return HR_OK;
 }
 
+static hr_status check_search(const plan_options *o, option_set given)
+{
+    static const char *const its[] = {"steps", "time-limit", "seed"};
+    if (hr_app_plan_searches(o)) {
+        if (o->queue)
+            return hr_fail(HR_ERR_INVALID, "plan_search",
+                           "--queue and a search: it takes transfers as if none waited "
+                           "for another; only one of them can be given");
+        if (o->check[0])
+            return hr_fail(HR_ERR_INVALID, "plan_search",
+                           "--optimise and --check %s: only one of them can be given",
+                           o->check);
+        if (o->schedule[0] && strcmp(o->schedule, "auto") != 0)
+            return hr_fail(HR_ERR_INVALID, "plan_search",
+                           "--optimise and --schedule %s: what is searched for is "
+                           "--schedule auto",
+                           o->schedule);
+        return HR_OK;
+    }
+    for (size_t i = 0; i < sizeof its / sizeof its[0]; i++)
+        if (plan_given(given, its[i]))
+            return hr_fail(HR_ERR_INVALID, "plan_search",
+                           "--%s wants a search as well: --optimise", its[i]);
+    return HR_OK;
+}
+
 hr_status hr_app_check_plan(plan_options *o, option_set given)
 {
     APP_TRY(check_cells(o));
     APP_TRY(check_plan_files(o));
+    APP_TRY(check_search(o, given));
     APP_TRY(check_profile(o, given));
     if (!hr_app_stage_list_ok(o->recompute))
         return hr_fail(HR_ERR_INVALID, "recompute",

@@ -94,12 +94,13 @@ typedef struct plan_options {
     int64_t boundary_bytes;                /* what goes from stage to stage */
     int64_t param_bytes, memory_limit;     /* of a rank; limit 0: none */
     char recompute[256]; /* stages that do forwards again: "none", "all", "0,4-7" */
-    char schedule[32];   /* "": a table of all */
+    char schedule[32];   /* "": a table of all; "auto": what is searched for */
     char out[OPTION_PATH], csv[OPTION_PATH], check[OPTION_PATH]; /* "": none */
     char text[OPTION_PATH], profile[OPTION_PATH], layout[OPTION_PATH];
+    int optimise;        /* search for the best, which comes above the table */
+    int64_t seed, steps; /* of the search; steps 0: some tenths of a second's worth */
+    double time_limit_s; /* 0: none */
     const struct profile *measured; /* what `profile` holds, once it is read; or NULL */
-    /* Of builds to come: taken at the one value that this build has, never read. */
-    int optimise;
 } plan_options;
 
 /* `argv` without the program and the sub-command. Fills *o with defaults, then the file that --config
@@ -109,6 +110,9 @@ hr_status hr_app_options_train(int argc, char *const *argv, train_options *o);
 hr_status hr_app_options_sample(int argc, char *const *argv, sample_options *o);
 hr_status hr_app_options_plan(int argc, char *const *argv, plan_options *o);
 hr_status hr_app_options_info(int argc, char *const *argv, info_options *o);
+
+/* Whether a schedule is searched for, rather than made by name. */
+bool hr_app_plan_searches(const plan_options *o);
 
 /* The defaults alone, checked. */
 void hr_app_options_train_defaults(train_options *o);

@@ -13,11 +13,9 @@ int hr_app_plan_chunks(const plan_options *o, const char *name)
     return o->vp > 0 ? o->vp : 2;
 }
 
-/* With costs and all that a row knows but its figures. */
-static hr_status make_schedule(const plan_options *o, plan_row *r, hr_generate_opts *g)
+/* All that a row knows of its schedule but the figures. */
+static void describe(const plan_options *o, plan_row *r)
 {
-    APP_TRY(hr_schedule_generate(r->name, g, &r->s));
-    APP_TRY(hr_schedule_set_comm(r->s, g->comm, o->pair_discount));
     hr_schedule_shape shape = {HR_INIT(hr_schedule_shape)};
     hr_schedule_get_shape(r->s, &shape);
     r->chunks = shape.stages / shape.ranks;
@@ -25,10 +23,18 @@ static hr_status make_schedule(const plan_options *o, plan_row *r, hr_generate_o
     r->copies = shape.placement == HR_PLACEMENT_BIDIRECTIONAL ? 2 : 1;
     r->forward_only = shape.forward_only;
     for (int i = 0; i < shape.stages; i++) {
-        const hr_stage_cost *c = &g->stage_cost[i];
-        int64_t held = c->recompute ? c->boundary_bytes : c->act_bytes;
+        hr_stage_cost c;
+        hr_schedule_get_cost(r->s, i, &c);
+        int64_t held = c.recompute ? c.boundary_bytes : c.act_bytes;
         r->stage_bytes = held > r->stage_bytes ? held : r->stage_bytes;
     }
+}
+
+static hr_status make_schedule(const plan_options *o, plan_row *r, hr_generate_opts *g)
+{
+    APP_TRY(hr_schedule_generate(r->name, g, &r->s));
+    APP_TRY(hr_schedule_set_comm(r->s, g->comm, o->pair_discount));
+    describe(o, r);
     return HR_OK;
 }
 
@@ -126,6 +132,19 @@ hr_status hr_app_plan_row_make(const plan_options *o, const char *name, int chun
         return st;
     }
     return HR_OK;
+}
+
+hr_status hr_app_plan_row_take(const plan_options *o, const char *name, hr_schedule *s,
+                               int64_t param_bytes, plan_row *out)
+{
+    *out = (plan_row){.name = name, .s = s, .param_bytes = param_bytes};
+    describe(o, out);
+    hr_status st = measure(o, out);
+    if (st >= 0)
+        st = check(o, out);
+    if (st < 0)
+        hr_app_plan_row_fini(out);
+    return st;
 }
 
 void hr_app_plan_row_fini(plan_row *r)

@@ -26,12 +26,15 @@ typedef struct plan_row {
  * What the sizes or the limit do not allow is no failure: `why` says it. Errors: ERR_NOMEM. */
 hr_status hr_app_plan_row_make(const plan_options *o, const char *name, int chunks,
                                plan_row *out);
+/* Of a schedule with its costs, which is taken. Errors: those of the checker, at the limit of `o`. */
+hr_status hr_app_plan_row_take(const plan_options *o, const char *name, hr_schedule *s,
+                               int64_t param_bytes, plan_row *out);
 void hr_app_plan_row_fini(plan_row *r);
 
 /* How many chunks of a rank to ask of `name`: --vp, where it takes any number. */
 int hr_app_plan_chunks(const plan_options *o, const char *name);
 
-/* All schedules, ranked by makespan, on standard output. */
-hr_status hr_app_plan_compare(const plan_options *o);
+/* All schedules, ranked by makespan, on standard output; above them `best`, unless it is NULL. */
+hr_status hr_app_plan_compare(const plan_options *o, const plan_row *best);
 
 #endif

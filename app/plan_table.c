@@ -79,14 +79,17 @@ static double gap(const plan_row *r)
     return r->bound > 0 ? (double)over / (double)r->bound : 0;
 }
 
-static void put_ranked(int place, const plan_row *r)
+/* `place` 0: stands above the ranked ones. */
+static void put_row(int place, const plan_row *r)
 {
-    char act[32], param[32];
+    char act[32], param[32], number[16] = "";
     put_bytes(r->act_bytes, act, sizeof act);
     put_bytes(r->param_bytes, param, sizeof param);
+    if (place > 0)
+        snprintf(number, sizeof number, "%d", place);
     printf(
-        "%4d  %-15s %6d %12.10g %12.10g %6.1f%% %6.1f%% %9.2f %12s %12s %12.10g  yes\n",
-        place, r->name, r->chunks, units(r->figures->makespan), units(r->bound),
+        "%4s  %-15s %6d %12.10g %12.10g %6.1f%% %6.1f%% %9.2f %12s %12s %12.10g  yes\n",
+        number, r->name, r->chunks, units(r->figures->makespan), units(r->bound),
         100 * gap(r), 100 * r->bubble, r->peak_act, act, param,
         units(r->figures->span));
 }
@@ -126,7 +129,7 @@ static void put_notes(const plan_row *rows, int n)
         puts("seq-1f1b takes each microbatch in two pieces, at half its costs each.");
 }
 
-hr_status hr_app_plan_compare(const plan_options *o)
+hr_status hr_app_plan_compare(const plan_options *o, const plan_row *best)
 {
     static plan_row rows[MOST_ROWS]; /* with their sentences too large for a stack */
     int n = 0, place = 0;
@@ -140,8 +143,10 @@ hr_status hr_app_plan_compare(const plan_options *o)
     }
     qsort(rows, (size_t)n, sizeof rows[0], by_makespan);
     put_head(o);
+    if (best)
+        put_row(0, best);
     for (; place < n && ranked(&rows[place]); place++)
-        put_ranked(place + 1, &rows[place]);
+        put_row(place + 1, &rows[place]);
     put_others(rows, place, n);
     put_notes(rows, n);
 done:

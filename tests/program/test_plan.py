@@ -1,6 +1,9 @@
 """headrace plan: the ranked table, and what is refused."""
 import json
+import os
+import pty
 import re
+import subprocess
 
 import program_kit
 from program_kit import command, run
@@ -80,8 +83,89 @@ class Plan(program_kit.Case):
         self.check(run(plan(pp=4096, vp=64)), 2, "--vp 64", "--pp 4096", "is 15")
         self.check(run(plan(activation_bytes=3, stash_bytes=4)), 2, "--stash-bytes 4", "is 3")
 
-    def test_what_this_build_does_not_have_says_so(self):
-        self.check(run(plan(optimise=True)), 2, "--optimise", "does not have the optimiser")
+    # ---- searched for
+    AUTO = re.compile(r"^ {6}auto +(\d+) +([\d.]+) +([\d.]+) +([\d.]+)% .*  yes$", re.M)
+    TIGHT = {"pp": 4, "microbatches": 8, "cost_i": 1.2, "cost_w": 0.8, "transfer": 0.1,
+             "activation_bytes": 1000, "memory_limit": 2000}
+
+    def test_what_is_searched_for_stands_above_the_table_and_is_shorter(self):
+        out = self.done(plan(optimise=True, **self.TIGHT)).out
+        _, makespan, bound, gap = map(float, self.AUTO.search(out).groups())
+        rows = [(row[1], float(row[3])) for row in ROW.findall(out)]
+        self.assertLess(out.index(" auto "), out.index(f" {rows[0][0]} "))
+        self.assertLess(makespan, rows[0][1])
+        self.assertAlmostEqual(gap, 100 * (makespan - bound) / bound, places=1)
+        said = re.search(r"^auto, 2 chunks on a V: ([\d.]+)% shorter than the best generator's \((\S+), ([\d.]+)\); "
+                         r"([\d.]+)% above its bound; \d+ changes tried$", out, re.M)
+        self.assertLessEqual(float(said[3]), rows[0][1])
+        self.assertAlmostEqual(float(said[1]), 100 * (1 - makespan / float(said[3])), places=1)
+        self.assertEqual(float(said[4]), gap)
+
+    def test_what_is_searched_for_is_never_longer_than_what_the_table_has(self):
+        for limit in (1100, 1500, 4000, 10000):
+            options = {**self.TIGHT, "pp": 2, "microbatches": 6, "param_bytes": 50,
+                       "memory_limit": limit}
+            out = self.done(plan(optimise=True, **options)).out
+            rows = [float(row[3]) for row in ROW.findall(out) if row[1] != "seq-1f1b"]
+            self.assertLessEqual(float(self.AUTO.search(out)[2]), min(rows, default=1e9))
+
+    def test_what_is_searched_for_is_drawn_and_written_as_any_other(self):
+        for how in ({"schedule": "auto"}, {"optimise": True}):
+            with self.subTest(how=how):
+                text, svg = self.folder / "x.txt", self.folder / "x.svg"
+                out = self.done(plan(**how, text=text, out=svg, csv=self.folder / "x.csv",
+                                     **self.TIGHT)).out
+                makespan = re.search(r"makespan ([\d.]+), bubble", out)[1]
+                self.assertIn(f"makespan {makespan},", self.done(plan(check=text)).out)
+                self.assertIn("is sound", self.done(plan(check=self.folder / "x.csv")).out)
+                self.assertTrue(svg.read_text().endswith("</svg>\n"))
+        self.assertRegex(self.done(plan(schedule="auto", pp=3)).out, r"\n   0 \|F0F1")
+
+    def test_a_seed_and_steps_find_the_same_again(self):
+        texts = set()
+        for seed in (3, 3, 4):
+            path = self.folder / "x.txt"
+            self.done(plan(schedule="auto", seed=seed, steps=3000, text=path, **self.TIGHT))
+            texts.add(path.read_text())
+        self.assertEqual(len(texts), 2)
+
+    def test_steps_and_a_time_limit_bound_the_search(self):
+        tried = r"; (\d+) changes tried"
+        out = self.done(plan(schedule="auto", steps=40, **self.TIGHT)).out
+        self.assertEqual(int(re.search(tried, out)[1]), 40)
+        out = self.done(plan(schedule="auto", steps=10**12, time_limit=0.2, **self.TIGHT)).out
+        self.assertLess(int(re.search(tried, out)[1]), 10**9)
+
+    def test_progress_of_a_search_is_for_terminals(self):
+        self.assertEqual(self.done(plan(optimise=True, **self.TIGHT)).err, "")
+        reader, terminal = pty.openpty()
+        with subprocess.Popen(plan(optimise=True, steps=10**12, time_limit=0.5, **self.TIGHT),
+                              stdout=subprocess.DEVNULL, stderr=terminal) as running:
+            self.assertEqual(running.wait(program_kit.LONGEST), 0)
+        os.close(terminal)
+        shown = os.read(reader, 1 << 16).decode()
+        os.close(reader)
+        self.assertRegex(shown, r"auto 1/4: 2 chunks on a V, \d+ of \d+ changes, makespan \d+")
+        self.assertTrue(shown.endswith("\r\x1b[K"))
+
+    def test_a_limit_that_nothing_fits_into_says_the_smallest_that_works(self):
+        tight = {**self.TIGHT, "param_bytes": 500}
+        for limit in (10, 1499):
+            ended = run(plan(schedule="auto", **{**tight, "memory_limit": limit}))
+            self.check(ended, 2, f"--memory-limit {limit}", "works is 1500")
+        self.done(plan(schedule="auto", **{**tight, "memory_limit": 1500}))
+
+    def test_a_search_goes_by_the_costs_of_a_profile(self):
+        out = self.done(plan(optimise=True, profile=self.profile(), pp=2)).out
+        rows = [float(row[3]) for row in ROW.findall(out) if row[1] != "seq-1f1b"]
+        self.assertLessEqual(float(self.AUTO.search(out)[2]), min(rows))
+
+    def test_options_that_are_not_for_a_search_are_refused(self):
+        self.check(run(plan(optimise=True, queue=True)), 2, "--queue")
+        self.check(run(plan(optimise=True, check="x.csv")), 2, "--optimise", "--check x.csv")
+        self.check(run(plan(optimise=True, schedule="zbv")), 2, "--schedule zbv", "--schedule auto")
+        for option in ("steps", "seed", "time_limit"):
+            self.check(run(plan(**{option: 1})), 2, option.replace("_", "-"), "--optimise")
 
     # ---- bound, latency, queues, recomputation
     def column(self, name, **options):
