@@ -188,7 +188,8 @@ typedef struct hr_plan_stage_opts {
     bool delay_wgrad; /* whole backwards: weight gradients fill the gaps of the plan */
     bool serial;      /* pairs run one after the other, all on the compute stream */
     bool ncclep_zero_copy;
-    /* Keep only the input, and run the forward again before the backward; not in pairs. */
+    /* Keep only the input, and run the forward again before the backward; not in pairs. `plan`
+     * and `loss` are then called twice for a microbatch, first with grad mode off. */
     bool recompute;
 } hr_plan_stage_opts;
 

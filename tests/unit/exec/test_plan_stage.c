@@ -1,5 +1,4 @@
-/* Two stages made of plans, on one rank and without an executor: a stage is a few functions, and the test
- * calls them in the order of a schedule. */
+/* Stages made of plans: bits, memory, hooks, mistakes and failures, without an executor. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,156 +8,12 @@
 #include <string.h>
 
 #include "base/try.h"
-#include "stage_rig.h"
+#include "unit/exec/stage_drive.h"
 
-#define EXPECT(what)                                                                   \
-    do {                                                                               \
-        if (!(what))                                                                   \
-            return hr_fail(HR_ERR_STATE, "expect", "line %d: %s", __LINE__, #what);    \
-    } while (0)
-
-enum { RANKS = 2, STAGES = 2 };
-
-static hr_status open_two(stage_rig *r, toy_model *m, const hr_plan_stage_opts *how)
-{
-    static const int both[] = {0, 1};
-    return stage_rig_open(r, m, how, both, STAGES, STAGES);
-}
-
-/* ---- an order of work ----------------------------------------------------------------------- */
-typedef struct how {
-    bool split, pairs, forward_only;
-    hr_plan_stage_opts stage;
-} how;
-
-typedef struct drive {
-    stage_rig *rig;
-    const how *how;
-    hr_tensor *mid[TOY_MICROBATCHES]; /* from the first stage to the second */
-    hr_tensor *mid_grad[TOY_MICROBATCHES];
-} drive;
-
-static const hr_step_counts counts = {HR_LOSS_SUM, TOY_MICROBATCHES, 0};
-
-static hr_exec_at at(const drive *d, int stage, int m, bool paired)
-{
-    return (hr_exec_at){.stage = stage,
-                        .microbatch = m,
-                        .first = stage == 0,
-                        .last = stage == STAGES - 1,
-                        .backward = !d->how->forward_only,
-                        .split = d->how->split,
-                        .paired = paired,
-                        .step = &counts,
-                        .scale = stage == STAGES - 1 ? 1 : 0};
-}
-
-static const hr_exec_stage *fns(const drive *d, int stage)
-{
-    return d->rig->side[stage].fns;
-}
-
-static hr_status forward(drive *d, int stage, int m)
-{
-    hr_exec_at where = at(d, stage, m, false);
-    hr_tensor *out;
-    HR_TRY(fns(d, stage)->forward(fns(d, stage)->ctx, &where, stage ? d->mid[m] : NULL,
-                                  &out));
-    if (stage == 0)
-        d->mid[m] = out;
-    else
-        EXPECT(out == NULL);
-    return HR_OK;
-}
-
-/* The claims of the executor go with the backward. */
-static void passed(drive *d, int stage, int m)
-{
-    hr_tensor **used = stage ? &d->mid[m] : &d->mid_grad[m];
-    hr_tensor_release(*used);
-    *used = NULL;
-}
-
-static hr_status backward(drive *d, int stage, int m)
-{
-    hr_exec_at where = at(d, stage, m, false);
-    const hr_exec_stage *f = fns(d, stage);
-    hr_tensor *in, *grad = stage ? NULL : d->mid_grad[m];
-    HR_TRY((d->how->split ? f->input_grad : f->backward)(f->ctx, &where, grad, &in));
-    passed(d, stage, m);
-    if (stage)
-        d->mid_grad[m] = in;
-    else
-        EXPECT(in == NULL);
-    return HR_OK;
-}
-
-static hr_status both(drive *d, int f_stage, int fm, int b_stage, int bm)
-{
-    hr_exec_at fa = at(d, f_stage, fm, true), ba = at(d, b_stage, bm, true);
-    hr_plan_hooks hooks = {0};
-    hr_tensor *out, *in;
-    hr_exec_half f = {fns(d, f_stage)->ctx, &fa, f_stage ? d->mid[fm] : NULL, &out};
-    hr_exec_half b = {fns(d, b_stage)->ctx, &ba, b_stage ? NULL : d->mid_grad[bm], &in};
-    HR_TRY(fns(d, f_stage)->pair(&f, &b, &hooks));
-    passed(d, b_stage, bm);
-    *(f_stage ? &out : &d->mid[fm]) = out;
-    *(b_stage ? &d->mid_grad[bm] : &in) = in;
-    EXPECT(f_stage == 0 || out == NULL);
-    EXPECT(b_stage == 1 || in == NULL);
-    return HR_OK;
-}
-
-/* Forward of `m` on a stage, backward of the microbatch before on the other. */
-static hr_status phase(drive *d, int f_stage, int m)
-{
-    int b_stage = 1 - f_stage;
-    if (m > 0 && m < TOY_MICROBATCHES && d->how->pairs)
-        return both(d, f_stage, m, b_stage, m - 1);
-    if (m < TOY_MICROBATCHES)
-        HR_TRY(forward(d, f_stage, m));
-    if (m > 0 && !d->how->forward_only)
-        HR_TRY(backward(d, b_stage, m - 1));
-    return HR_OK;
-}
-
-static hr_status weights(drive *d)
-{
-    for (int stage = 0; stage < STAGES; stage++)
-        for (int m = 0; m < TOY_MICROBATCHES; m++) {
-            hr_exec_at where = at(d, stage, m, false);
-            HR_TRY(fns(d, stage)->weight_grad(fns(d, stage)->ctx, &where));
-        }
-    return HR_OK;
-}
-
-static void drop_all(drive *d)
-{
-    for (int m = 0; m < TOY_MICROBATCHES; m++) {
-        hr_tensor_release(d->mid[m]);
-        hr_tensor_release(d->mid_grad[m]);
-    }
-}
-
-static hr_status step(stage_rig *r, const how *h)
-{
-    drive d = {.rig = r, .how = h};
-    hr_status st = stage_rig_begin(r);
-    bool mode = hr_grad_mode_set(!h->forward_only);
-    for (int m = 0; m <= TOY_MICROBATCHES && st >= 0; m++) {
-        st = phase(&d, 0, m);
-        if (st >= 0)
-            st = phase(&d, 1, m);
-    }
-    if (st >= 0 && h->split)
-        st = weights(&d);
-    hr_grad_mode_set(mode);
-    drop_all(&d);
-    return st;
-}
+enum { RANKS = 2 };
 
 /* ---- bits -------------------------------------------------------------------------------------- */
-static const how ways[] = {
+static const drive_how ways[] = {
     {.stage = {.serial = true}},
     {.stage = {.serial = false}},
     {.stage = {.delay_wgrad = true}},
@@ -183,8 +38,8 @@ static hr_status all_ways(hr_group *world, void *arg)
     HR_TRY(toy_step(&m, &(toy_step_opts){.overlap = false}, &plain[rank]));
     for (int w = 0; w < WAYS; w++) {
         stage_rig r;
-        HR_TRY(open_two(&r, &m, &ways[w].stage));
-        HR_TRY(step(&r, &ways[w]));
+        HR_TRY(drive_open(&r, &m, &ways[w].stage));
+        HR_TRY(drive_step(&r, &ways[w]));
         HR_TRY(stage_rig_read(&r, &got[rank][w]));
         stage_rig_close(&r);
     }
@@ -213,16 +68,16 @@ static hr_status evaluation(hr_group *world, void *arg)
     stage_rig r;
     hr_mem_stats before, after;
     int rank = hr_group_rank(world);
-    how eval = {.forward_only = true};
+    drive_how eval = {.forward_only = true};
     HR_TRY(toy_model_init(&m, world, true));
     HR_TRY(toy_step(&m, &(toy_step_opts){.overlap = false}, &plain[rank]));
-    HR_TRY(open_two(&r, &m, &eval.stage));
-    HR_TRY(step(&r, &eval));
+    HR_TRY(drive_open(&r, &m, &eval.stage));
+    HR_TRY(drive_step(&r, &eval));
     hr_mem_get_stats(hr_device_current(), &before);
-    HR_TRY(step(&r, &eval));
+    HR_TRY(drive_step(&r, &eval));
     hr_mem_get_stats(hr_device_current(), &after);
     HR_TRY(stage_rig_read(&r, &got[rank][0]));
-    EXPECT(after.live_bytes == before.live_bytes);
+    DRIVE_EXPECT(after.live_bytes == before.live_bytes);
     stage_rig_close(&r);
     toy_model_fini(&m);
     return HR_OK;
@@ -255,23 +110,23 @@ static hr_status what_is_held(hr_group *world, void *arg)
     for (int again = 0; again < 2; again++) {
         toy_model m;
         stage_rig r;
-        how h = {.stage = {.recompute = again}};
+        drive_how h = {.stage = {.recompute = again}};
         drive d = {.rig = &r, .how = &h};
         int64_t base, sent, gone, end;
         HR_TRY(toy_model_init(&m, world, true));
-        HR_TRY(open_two(&r, &m, &h.stage));
+        HR_TRY(drive_open(&r, &m, &h.stage));
         HR_TRY(live(&base));
-        HR_TRY(forward(&d, 0, 0));
+        HR_TRY(drive_forward(&d, 0, 0));
         HR_TRY(live(&sent));
         hr_tensor *kept = d.mid[0];
         d.mid[0] = NULL;
         hr_tensor_release(kept);
         HR_TRY(live(&gone));
-        EXPECT(sent - gone == one);
-        EXPECT(again ? gone == base : gone > base);
-        fns(&d, 0)->drop(fns(&d, 0)->ctx);
+        DRIVE_EXPECT(sent - gone == one);
+        DRIVE_EXPECT(again ? gone == base : gone > base);
+        drive_fns(&d, 0)->drop(drive_fns(&d, 0)->ctx);
         HR_TRY(live(&end));
-        EXPECT(end == base);
+        DRIVE_EXPECT(end == base);
         stage_rig_close(&r);
         toy_model_fini(&m);
     }
@@ -335,30 +190,30 @@ static hr_status told_of_a_pair(hr_group *world, hr_slot_fn postprocess,
 {
     toy_model m;
     stage_rig r;
-    how h = {.pairs = true};
+    drive_how h = {.pairs = true};
     drive d = {.rig = &r, .how = &h};
     hr_tensor *out, *in;
     HR_TRY(toy_model_init(&m, world, true));
-    HR_TRY(open_two(&r, &m, &h.stage));
+    HR_TRY(drive_open(&r, &m, &h.stage));
     r.side[0].chunk.postprocess = postprocess;
     r.side[1].chunk.preprocess = preprocess;
-    HR_TRY(forward(&d, 0, 0));
-    HR_TRY(forward(&d, 1, 0));
-    hr_exec_at fa = at(&d, 0, 1, true), ba = at(&d, 1, 0, true);
+    HR_TRY(drive_forward(&d, 0, 0));
+    HR_TRY(drive_forward(&d, 1, 0));
+    hr_exec_at fa = drive_at(&d, 0, 1, true), ba = drive_at(&d, 1, 0, true);
     hr_plan_hooks hooks = {t, pre_f, pre_b, post_f, post_b};
-    hr_exec_half f = {fns(&d, 0)->ctx, &fa, NULL, &out};
-    hr_exec_half b = {fns(&d, 1)->ctx, &ba, NULL, &in};
-    HR_TRY(fns(&d, 0)->pair(&f, &b, &hooks));
-    EXPECT(t->out == NULL || t->stream == hr_get_comm_stream());
-    EXPECT(t->out == NULL || hr_tensor_data(t->out) == hr_tensor_data(out));
-    EXPECT(t->grad == NULL || hr_tensor_data(t->grad) == hr_tensor_data(in));
-    EXPECT(out && hr_tensor_count(out) == TOY_ROWS * TOY_WIDTH);
-    EXPECT(in && hr_tensor_count(in) == TOY_ROWS * TOY_WIDTH);
+    hr_exec_half f = {drive_fns(&d, 0)->ctx, &fa, NULL, &out};
+    hr_exec_half b = {drive_fns(&d, 1)->ctx, &ba, NULL, &in};
+    HR_TRY(drive_fns(&d, 0)->pair(&f, &b, &hooks));
+    DRIVE_EXPECT(t->out == NULL || t->stream == hr_get_comm_stream());
+    DRIVE_EXPECT(t->out == NULL || hr_tensor_data(t->out) == hr_tensor_data(out));
+    DRIVE_EXPECT(t->grad == NULL || hr_tensor_data(t->grad) == hr_tensor_data(in));
+    DRIVE_EXPECT(out && hr_tensor_count(out) == TOY_ROWS * TOY_WIDTH);
+    DRIVE_EXPECT(in && hr_tensor_count(in) == TOY_ROWS * TOY_WIDTH);
     hr_tensor_release(out);
     hr_tensor_release(in);
     hr_tensor_release(t->out);
     hr_tensor_release(t->grad);
-    drop_all(&d);
+    drive_drop(&d);
     stage_rig_close(&r);
     toy_model_fini(&m);
     return HR_OK;
@@ -368,11 +223,11 @@ static hr_status hooks_of_a_pair(hr_group *world, void *arg)
 {
     told t = {.order = ""}, u = {.order = ""}, v = {.order = ""};
     HR_TRY(told_of_a_pair(world, NULL, NULL, &t));
-    EXPECT(strcmp(t.order, "f b F B ") == 0);
+    DRIVE_EXPECT(strcmp(t.order, "f b F B ") == 0);
     HR_TRY(told_of_a_pair(world, NULL, twice, &u));
-    EXPECT(strcmp(u.order, "f b F ") == 0);
+    DRIVE_EXPECT(strcmp(u.order, "f b F ") == 0);
     HR_TRY(told_of_a_pair(world, twice, NULL, &v));
-    EXPECT(strcmp(v.order, "f b B ") == 0);
+    DRIVE_EXPECT(strcmp(v.order, "f b B ") == 0);
     return HR_OK;
 }
 
@@ -386,24 +241,25 @@ static hr_status misuse(hr_group *world, void *arg)
 {
     toy_model m;
     stage_rig r;
-    how h = {.split = false};
+    drive_how h = {.split = false};
     drive d = {.rig = &r, .how = &h};
     HR_TRY(toy_model_init(&m, world, true));
-    HR_TRY(open_two(&r, &m, &h.stage));
-    EXPECT(backward(&d, 0, 2) == HR_ERR_STATE);
-    EXPECT(strcmp(hr_last_reason(), "no_forward") == 0);
-    EXPECT(strstr(hr_last_error(), "stage 0, microbatch 2") != NULL);
-    HR_TRY(forward(&d, 0, 2));
+    HR_TRY(drive_open(&r, &m, &h.stage));
+    DRIVE_EXPECT(drive_backward(&d, 0, 2) == HR_ERR_STATE);
+    DRIVE_EXPECT(strcmp(hr_last_reason(), "no_forward") == 0);
+    DRIVE_EXPECT(strstr(hr_last_error(), "stage 0, microbatch 2") != NULL);
+    HR_TRY(drive_forward(&d, 0, 2));
     hr_tensor *sent = d.mid[2];
-    EXPECT(forward(&d, 0, 2) == HR_ERR_STATE);
-    EXPECT(strcmp(hr_last_reason(), "forward_twice") == 0);
+    DRIVE_EXPECT(drive_forward(&d, 0, 2) == HR_ERR_STATE);
+    DRIVE_EXPECT(strcmp(hr_last_reason(), "forward_twice") == 0);
     hr_tensor_release(sent);
     d.mid[2] = NULL;
     stage_rig_close(&r);
     toy_model_fini(&m);
-    EXPECT(hr_plan_stage_create(NULL, &r.side[0].stage) == HR_ERR_INVALID);
-    EXPECT(hr_plan_stage_create(&(hr_plan_stage_opts){HR_INIT(hr_plan_stage_opts)},
-                                &r.side[0].stage) == HR_ERR_INVALID);
+    DRIVE_EXPECT(hr_plan_stage_create(NULL, &r.side[0].stage) == HR_ERR_INVALID);
+    DRIVE_EXPECT(
+        hr_plan_stage_create(&(hr_plan_stage_opts){HR_INIT(hr_plan_stage_opts)},
+                             &r.side[0].stage) == HR_ERR_INVALID);
     hr_plan_stage_destroy(NULL);
     return HR_OK;
 }
@@ -423,16 +279,16 @@ static hr_status failures(hr_group *world, void *arg)
     for (int w = 0; w < WAYS; w++) {
         for (int n = 0; n < 2 * TOY_MICROBATCHES; n += 3) {
             stage_rig r;
-            HR_TRY(open_two(&r, &m, &ways[w].stage));
+            HR_TRY(drive_open(&r, &m, &ways[w].stage));
             r.side[1].fail_at = n;
-            hr_status st = step(&r, &ways[w]);
-            EXPECT(n >= TOY_MICROBATCHES || st == HR_ERR_CALLBACK);
+            hr_status st = drive_step(&r, &ways[w]);
+            DRIVE_EXPECT(n >= TOY_MICROBATCHES || st == HR_ERR_CALLBACK);
             r.side[1].fail_at = -1;
-            for (int s = 0; s < STAGES; s++)
+            for (int s = 0; s < DRIVE_STAGES; s++)
                 r.side[s].fns->drop(r.side[s].fns->ctx);
-            HR_TRY(step(&r, &ways[w]));
+            HR_TRY(drive_step(&r, &ways[w]));
             HR_TRY(stage_rig_read(&r, &got[0][w]));
-            EXPECT(memcmp(&plain[0], &got[0][w], sizeof plain[0]) == 0);
+            DRIVE_EXPECT(memcmp(&plain[0], &got[0][w], sizeof plain[0]) == 0);
             stage_rig_close(&r);
         }
     }
