@@ -14,6 +14,8 @@
  *
  * Threads: a schedule is used by one thread at a time; functions that take it const may run at
  *          the same time.
+ * Errors:  a missing object, text or place for a result is ERR_INVALID "no_argument"; functions
+ *          that return no status take an object.
  */
 #ifndef HR_SCHEDULE_H
 #define HR_SCHEDULE_H

@@ -18,6 +18,14 @@
             goto label;                                                                \
     } while (0)
 
+/* A pointer that the caller has to give: its object, or a place for what is made. */
+#define HR_NEED(argument)                                                              \
+    do {                                                                               \
+        if ((argument) == NULL)                                                        \
+            return hr_fail(HR_ERR_INVALID, "no_argument", "%s: `%s` is NULL",          \
+                           __func__, #argument);                                       \
+    } while (0)
+
 /* Options given by the caller must be the struct this library was built with. */
 #define HR_CHECK_OPTS(opts, type)                                                      \
     do {                                                                               \

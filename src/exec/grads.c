@@ -122,6 +122,7 @@ static hr_status fill(hr_grads *g, const hr_grads_opts *o)
 
 hr_status hr_grads_create(const hr_grads_opts *opts, hr_grads **out)
 {
+    HR_NEED(out);
     *out = NULL;
     HR_TRY(check(opts));
     hr_grads *g = calloc(1, sizeof *g);

@@ -39,6 +39,7 @@ static hr_status check_open(const hr_grads *g, const char *what)
 
 hr_status hr_grads_reduce(hr_grads *g, int stage)
 {
+    HR_NEED(g);
     HR_TRY(check_open(g, "reducing a stage"));
     if (stage < 0 || stage >= g->n_stages) /* a stage without parameters */
         return HR_OK;
@@ -65,6 +66,7 @@ static hr_status sum_copies(hr_grads *g)
 
 hr_status hr_grads_finish(hr_grads *g)
 {
+    HR_NEED(g);
     HR_TRY(check_open(g, "finishing"));
     g->finished = true;
     HR_TRY(hr__grads_fence(g, hr_stream_current(), g->stream));

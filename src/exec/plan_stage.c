@@ -281,6 +281,7 @@ static void fill(hr_plan_stage *s, const hr_plan_stage_opts *o)
 
 hr_status hr_plan_stage_create(const hr_plan_stage_opts *opts, hr_plan_stage **out)
 {
+    HR_NEED(out);
     *out = NULL;
     if (opts == NULL || opts->plan == NULL)
         return hr_fail(HR_ERR_INVALID, "no_argument",

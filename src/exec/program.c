@@ -158,10 +158,9 @@ static hr_status join(hr_exec *e, const bool *need)
 
 hr_status hr_exec_load(hr_exec *e, const hr_schedule *s, hr_program **out)
 {
-    if (!e || !out)
-        return hr_fail(HR_ERR_INVALID, "no_exec", "hr_exec_load: no %s",
-                       e ? "place for the program" : "executor");
+    HR_NEED(out);
     *out = NULL;
+    HR_NEED(e);
     hr_program *p = calloc(1, sizeof *p);
     bool *need = calloc((size_t)e->ranks * (size_t)e->ranks, sizeof *need);
     if (!p || !need) {

@@ -93,6 +93,7 @@ void hr__wgrad_batch_drop(hr__wgrad_batch *batch)
 /* ---- the store --------------------------------------------------------------------------- */
 hr_status hr_wgrad_store_create(int stage, hr_wgrad_store **out)
 {
+    HR_NEED(out);
     *out = hr__pool_get(sizeof **out);
     if (*out == NULL)
         return hr_fail(HR_ERR_NOMEM, NULL, "no memory for a store of weight gradients");

@@ -98,6 +98,7 @@ static int64_t of_all(bound *b)
 
 hr_status hr_schedule_bound(const hr_schedule *s, int64_t *out)
 {
+    HR_NEED(out);
     *out = 0;
     HR_TRY(hr_schedule_check(s, NULL, NULL));
     hr__replay r;

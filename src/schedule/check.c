@@ -220,6 +220,7 @@ hr_status hr_schedule_check(const hr_schedule *s, const hr_check_opts *opts,
     int rank;
     size_t at;
     *p = (hr_check_report){0};
+    HR_NEED(s);
     HR_CHECK_OPTS(opts, hr_check_opts);
     hr_status first = check_complete(s);
     if (first == HR_ERR_NOMEM || (first < 0 && report == NULL))

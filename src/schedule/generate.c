@@ -180,7 +180,9 @@ static hr_status build(const hr__builder *w, const hr_generate_opts *o,
 hr_status hr_schedule_generate(const char *name, const hr_generate_opts *opts,
                                hr_schedule **out)
 {
+    HR_NEED(out);
     *out = NULL;
+    HR_NEED(name);
     const hr__builder *w = find(name);
     bool best = strcmp(name, "auto") == 0;
     if (w == NULL && !best)

@@ -64,6 +64,8 @@ static int clamp(int x, int low, int high)
 
 hr_status hr_layout_get(const hr_layout *l, int stage, hr_layout_part *out)
 {
+    HR_NEED(l);
+    HR_NEED(out);
     if (stage < 0 || stage >= hr_layout_stages(l))
         return hr_fail(HR_ERR_INVALID, "layout_range", "stage %d of a layout of %d",
                        stage, hr_layout_stages(l));
@@ -87,6 +89,9 @@ hr_status hr_layout_get(const hr_layout *l, int stage, hr_layout_part *out)
 
 hr_status hr_layout_find(const hr_layout *l, int layer, int *stage, int *local)
 {
+    HR_NEED(l);
+    HR_NEED(stage);
+    HR_NEED(local);
     if (layer < 0 || layer >= l->layers)
         return hr_fail(HR_ERR_INVALID, "layout_range",
                        "layer %d of a layout of %d layers", layer, l->layers);
@@ -203,6 +208,7 @@ static hr_status split_uneven(const hr_layout_opts *o, hr_layout *l)
 
 hr_status hr_layout_split(const hr_layout_opts *opts, hr_layout **out)
 {
+    HR_NEED(out);
     *out = NULL;
     if (opts == NULL)
         return hr_fail(HR_ERR_INVALID, "layout_size", "a layout without sizes");

@@ -178,7 +178,9 @@ static hr_status read(reader *r, const hr_layout_opts *opts, hr_layout **out)
 hr_status hr_layout_parse(const char *text, size_t bytes, const hr_layout_opts *opts,
                           hr_layout **out)
 {
+    HR_NEED(out);
     *out = NULL;
+    HR_NEED(text);
     if (opts == NULL)
         return hr_fail(HR_ERR_INVALID, "layout_size", "a layout without sizes");
     HR_CHECK_OPTS(opts, hr_layout_opts);
@@ -205,6 +207,9 @@ static char letter(const hr_layout *l, int i)
 
 hr_status hr_layout_print(const hr_layout *l, char **out)
 {
+    HR_NEED(out);
+    *out = NULL;
+    HR_NEED(l);
     int stages = hr_layout_stages(l);
     /* A run of layers is no longer than its own count, but for "t*10" and the like. */
     size_t room = 4 * (size_t)hr__layout_row(l->layers, l->mtp) + (size_t)stages + 1;

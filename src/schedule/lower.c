@@ -198,7 +198,9 @@ static hr_status lower(lowering *w)
 hr_status hr_schedule_lower(const hr_schedule *s, const hr_lower_opts *opts,
                             hr_schedule **out)
 {
+    HR_NEED(out);
     *out = NULL;
+    HR_NEED(s);
     HR_CHECK_OPTS(opts, hr_lower_opts);
     if (hr_schedule_is_lowered(s))
         return hr_fail(HR_ERR_INVALID, "lowered",

@@ -186,8 +186,11 @@ static hr_status copy(merging *m)
 
 hr_status hr_schedule_merge_pairs(const hr_schedule *s, hr_schedule **out, int *pairs)
 {
+    HR_NEED(out);
+    HR_NEED(pairs);
     *out = NULL;
     *pairs = 0;
+    HR_NEED(s);
     if (hr_schedule_is_lowered(s))
         return hr_fail(HR_ERR_INVALID, "lowered",
                        "pairs are merged before communication is inserted");

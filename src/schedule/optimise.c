@@ -94,6 +94,7 @@ hr_status hr_schedule_optimise(const hr_optimise_opts *opts, hr_schedule **out,
     hr__goal g;
     hr__starts starts;
     hr_optimise_report own = {0};
+    HR_NEED(out);
     *out = NULL;
     report = report ? report : &own;
     *report = (hr_optimise_report){0};

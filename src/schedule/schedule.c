@@ -98,6 +98,7 @@ static void place(hr_schedule *s, const int *map)
 
 hr_status hr_schedule_create(const hr_schedule_shape *shape, hr_schedule **out)
 {
+    HR_NEED(out);
     *out = NULL;
     if (shape == NULL)
         return hr_fail(HR_ERR_INVALID, "schedule_size", "a schedule without a shape");
@@ -178,6 +179,8 @@ hr_status hr__append(hr_schedule *s, int rank, const hr_action *slot, int n, boo
 
 hr_status hr_schedule_append(hr_schedule *s, int rank, const hr_action *slot, int n)
 {
+    HR_NEED(s);
+    HR_NEED(slot);
     if (rank < 0 || rank >= s->ranks)
         return hr_fail(HR_ERR_INVALID, "rank_range", "rank %d of %d", rank, s->ranks);
     if (n < 1 || n > HR__MAX_PAIR)
@@ -275,6 +278,8 @@ static bool cost_ok(int64_t ticks)
 
 hr_status hr_schedule_set_cost(hr_schedule *s, int stage, const hr_stage_cost *cost)
 {
+    HR_NEED(s);
+    HR_NEED(cost);
     if (stage < -1 || stage >= s->stages)
         return hr_fail(HR_ERR_INVALID, "stage_range", "cost of stage %d of %d", stage,
                        s->stages);
@@ -302,6 +307,7 @@ void hr_schedule_get_cost(const hr_schedule *s, int stage, hr_stage_cost *out)
 
 hr_status hr_schedule_set_comm(hr_schedule *s, int64_t comm, int pair_discount)
 {
+    HR_NEED(s);
     if (!cost_ok(comm) || pair_discount < 0 || pair_discount > 100)
         return hr_fail(HR_ERR_INVALID, "cost_range",
                        "communication of %lld ticks, pairs %d percent shorter",
@@ -313,6 +319,7 @@ hr_status hr_schedule_set_comm(hr_schedule *s, int64_t comm, int pair_discount)
 
 hr_status hr_schedule_set_latency(hr_schedule *s, int64_t latency)
 {
+    HR_NEED(s);
     if (!cost_ok(latency))
         return hr_fail(HR_ERR_INVALID, "cost_range",
                        "a latency of %lld ticks is below 0 or above a million units",

@@ -149,7 +149,9 @@ static hr_status build(reader *r, hr_schedule **out)
 
 hr_status hr_schedule_parse_csv(const char *text, size_t bytes, hr_schedule **out)
 {
+    HR_NEED(out);
     *out = NULL;
+    HR_NEED(text);
     HR_TRY(hr__text_check(text, bytes));
     reader r = {.lines = {.next = text, .end = text + bytes}};
     r.owner = malloc(HR__MAX_STAGES * sizeof *r.owner);
@@ -174,7 +176,9 @@ hr_status hr_schedule_parse_csv(const char *text, size_t bytes, hr_schedule **ou
 hr_status hr_schedule_print_csv(const hr_schedule *s, char **out)
 {
     size_t bytes = 0;
+    HR_NEED(out);
     *out = NULL;
+    HR_NEED(s);
     if (s->placement == HR_PLACEMENT_BIDIRECTIONAL)
         return hr_fail(HR_ERR_UNSUPPORTED, "csv_bidirectional",
                        "CSV has one rank a stage: a bidirectional schedule of %d ranks "

@@ -269,7 +269,9 @@ static hr_status read_all(reader *r)
 
 hr_status hr_schedule_parse(const char *text, size_t bytes, hr_schedule **out)
 {
+    HR_NEED(out);
     *out = NULL;
+    HR_NEED(text);
     HR_TRY(hr__text_check(text, bytes));
     reader r = {.lines = {.next = text, .end = text + bytes},
                 .at = text,

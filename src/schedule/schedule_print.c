@@ -1,4 +1,5 @@
 /* Writes our text form; schedule_parse.c draws it. */
+#include "base/try.h" /* HR_TRY, HR_NEED */
 #include "schedule/action_text.h"
 
 #include <stdlib.h>
@@ -109,7 +110,9 @@ static void print_order(FILE *f, int rank, const hr__order *o)
 hr_status hr_schedule_print(const hr_schedule *s, char **out)
 {
     size_t bytes = 0;
+    HR_NEED(out);
     *out = NULL;
+    HR_NEED(s);
     FILE *f = open_memstream(out, &bytes);
     if (f == NULL)
         return hr_fail(HR_ERR_NOMEM, NULL, "no memory for the text of a schedule");

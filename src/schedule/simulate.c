@@ -69,7 +69,9 @@ static hr_status run(hr__replay *r, const hr_simulate_opts *o, hr_figures *f)
 hr_status hr_schedule_simulate(const hr_schedule *s, const hr_simulate_opts *opts,
                                hr_figures **out)
 {
+    HR_NEED(out);
     *out = NULL;
+    HR_NEED(s);
     HR_CHECK_OPTS(opts, hr_simulate_opts);
     hr_simulate_opts o = opts ? *opts : (hr_simulate_opts){HR_INIT(hr_simulate_opts)};
     if (o.blocking && !s->lowered)

@@ -3,6 +3,7 @@
  * combined schedule runs ahead by one forward more, so that each forward of the steady state
  * can share a slot with a backward of another microbatch: the transfers of the one are
  * hidden behind the arithmetic of the other. */
+#include "base/try.h" /* HR_NEED */
 #include "schedule/build/builder.h"
 
 void hr__group_table(int microbatches, int chunks, int group, int k, int *microbatch,
@@ -18,6 +19,7 @@ void hr__group_table(int microbatches, int chunks, int group, int k, int *microb
 
 hr_status hr_get_forward_backward_func(int ranks, int chunks, const char **name)
 {
+    HR_NEED(name);
     *name = NULL;
     if (ranks < 0 || chunks < 0)
         return hr_fail(HR_ERR_INVALID, "schedule_size",
@@ -31,6 +33,8 @@ hr_status hr_get_forward_backward_func(int ranks, int chunks, const char **name)
 hr_status hr_get_schedule_table(int microbatches, int chunks, int group, int k,
                                 int *microbatch, int *chunk)
 {
+    HR_NEED(microbatch);
+    HR_NEED(chunk);
     if (microbatches < 0 || chunks < 1 || group < 1 || k < 0 ||
         k >= (int64_t)microbatches * chunks)
         return hr_fail(
