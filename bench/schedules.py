@@ -1,5 +1,5 @@
-"""Actions a second through check and simulation of a schedule, the memory that the largest one takes, and the
-time to generate tables that PyTorch generates too.
+"""Actions a second through check and simulation of a schedule, the memory that the largest one takes, what the
+optimiser gains over the generators, and the time to generate tables that PyTorch generates too.
 """
 import os
 import subprocess
@@ -36,6 +36,17 @@ def generators(v, program, folder, here, say):
     return rows or [row("schedule.generate", None, "ms", "pytorch", note=f"generators: PyTorch skipped: {why}")]
 
 
+def search(built, say):
+    v = lines(os.path.join(built, "bench_schedule_search"))
+    worst, median = v["search.worst"], v["search.median"]
+    say(f"schedule search: the best generator's makespan is {worst:.3g} to {v['search.best']:.3g} times what is found, "
+        f"median {median:.3g}; shorter in {v['search.shorter']:.0f} of {v['search.cases']:.0f}; the slowest took "
+        f"{v['search.longest_s']:.2g} s")
+    note = (f"schedule.search_over_best_generator: the worst of {v['search.cases']:.0f} sizes, limits and costs, "
+            "beside the median")
+    return [row("schedule.search_over_best_generator", worst, "times", "median", median, worst, note)]
+
+
 def measure(built, program, folder, here, say):
     v = lines(os.path.join(built, "bench_schedule_speed"))
     for key in (*KINDS, "large"):
@@ -48,4 +59,4 @@ def measure(built, program, folder, here, say):
     return [row("schedule.actions_per_s", both, "actions/s", "wanted", WANTED_PER_S, both / WANTED_PER_S, note),
             row("schedule.large_actions_per_s", large, "actions/s", "wanted", WANTED_PER_S, large / WANTED_PER_S),
             row("schedule.large_peak_bytes", peak, "bytes", "wanted", WANTED_BYTES, WANTED_BYTES / peak),
-            *generators(v, program, folder, here, say)]
+            *search(built, say), *generators(v, program, folder, here, say)]
