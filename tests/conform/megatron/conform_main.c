@@ -37,8 +37,8 @@ static const struct file {
     {"p2p_order.json", NULL, "the communicator between stages: not in this version"},
     {"rank_grids.json", run_grid_case, NULL},
     {"group_creation.json", run_world_case, NULL},
-    {"pipeline_1f1b.json", NULL, "the steps over stages: not in this version"},
-    {"pipeline_interleaved.json", NULL, "the steps over stages: not in this version"},
+    {"pipeline_1f1b.json", run_pipeline_case, NULL},
+    {"pipeline_interleaved.json", run_pipeline_case, NULL},
 };
 
 static void run_case(const struct file *f, json_t *c, tally *t)
