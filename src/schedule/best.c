@@ -21,12 +21,6 @@ hr_status hr__like(const hr_schedule *s, hr_schedule **out)
     return HR_OK;
 }
 
-typedef struct worth {
-    int64_t makespan; /* INT64_MAX: cannot run */
-    int64_t shaken;   /* makespan under somewhat other costs */
-    int64_t held;     /* sum of the peaks of all ranks */
-} worth;
-
 static hr_status makespan_of(const hr_schedule *s, int64_t *out)
 {
     hr__replay r;
@@ -68,38 +62,46 @@ static hr_status shaken_makespan(hr_schedule *s, int64_t *out)
     return st;
 }
 
-static hr_status weigh(hr_schedule *s, worth *out)
+static int64_t held_of(const hr_schedule *s)
 {
-    *out = (worth){.shaken = INT64_MAX};
-    HR_TRY(makespan_of(s, &out->makespan));
-    if (out->makespan < INT64_MAX)
-        HR_TRY(shaken_makespan(s, &out->shaken));
+    int64_t held = 0;
     for (int k = 0; k < s->ranks; k++) {
         hr_rank_figures g;
         hr__peaks(s, k, &g);
-        out->held += g.peak_act;
+        held += g.peak_act;
     }
-    return HR_OK;
+    return held;
 }
 
-static bool better(const worth *a, const worth *b)
+/* Of two with the same makespan. */
+static hr_status breaks_tie(hr__build *b, hr_schedule *s, bool *take)
 {
-    if (a->makespan != b->makespan)
-        return a->makespan < b->makespan;
-    if (a->shaken != b->shaken)
-        return a->shaken < b->shaken;
-    return a->held < b->held;
+    int64_t shaken = 0;
+    if (b->shaken == 0)
+        HR_TRY(shaken_makespan(b->s, &b->shaken));
+    HR_TRY(shaken_makespan(s, &shaken));
+    *take = shaken < b->shaken || (shaken == b->shaken && held_of(s) < held_of(b->s));
+    b->shaken = *take ? shaken : b->shaken;
+    return HR_OK;
 }
 
 void hr__keep_better(hr__build *b, hr_schedule *s)
 {
-    worth now;
-    worth then;
-    b->st = weigh(b->s, &now);
+    int64_t makespan = 0;
+    bool take = false;
+    if (b->makespan == 0)
+        b->st = makespan_of(b->s, &b->makespan);
     if (b->st >= 0)
-        b->st = weigh(s, &then);
-    bool take = b->st >= 0 && better(&then, &now);
+        b->st = makespan_of(s, &makespan);
+    if (b->st >= 0 && makespan < b->makespan) {
+        take = true;
+        b->shaken = 0;
+    } else if (b->st >= 0 && makespan == b->makespan && makespan < INT64_MAX) {
+        b->st = breaks_tie(b, s, &take);
+    }
     hr_schedule_destroy(take ? b->s : s);
-    if (take)
+    if (take) {
         b->s = s;
+        b->makespan = makespan;
+    }
 }

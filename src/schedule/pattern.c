@@ -11,11 +11,6 @@
 
 enum { PERIOD = 6, ACTIONS = 6 };
 
-typedef struct place {
-    int64_t time;
-    hr_action a;
-} place;
-
 typedef struct grid {
     int p;
     bool fused;
@@ -70,44 +65,42 @@ static void lay_block(grid *g, const hr__steps *s)
     }
 }
 
-static int by_time(const void *a, const void *b)
-{
-    const place *x = a;
-    const place *y = b;
-    return (x->time > y->time) - (x->time < y->time);
-}
-
-static bool unroll(const grid *g, hr_schedule *s, int rank, place *room)
+/* No two actions of a rank start at the same place of the period, so that a slot has one at most. */
+static bool unroll(const grid *g, hr_schedule *s, int rank)
 {
     static const uint8_t kinds[] = {HR_ACTION_F, HR_ACTION_F, HR_ACTION_I,
                                     HR_ACTION_I, HR_ACTION_W, HR_ACTION_W};
-    int n = 0;
-    for (int m = 0; m < s->microbatches; m++)
-        for (int k = 0; k < (g->fused ? 4 : ACTIONS); k++)
-            room[n++] =
-                (place){.time = g->time[rank][k] + (int64_t)PERIOD * m,
-                        .a = {.microbatch = m,
-                              .stage = (uint16_t)(k % 2 ? 2 * g->p - 1 - rank : rank),
-                              .kind = g->fused && k > 1 ? HR_ACTION_B : kinds[k]}};
-    qsort(room, (size_t)n, sizeof *room, by_time);
-    for (int k = 0; k < n; k++)
-        if (hr__append(s, rank, &room[k].a, 1, false) < 0)
+    const int64_t *time = g->time[rank];
+    int starts[PERIOD] = {-1, -1, -1, -1, -1, -1}; /* which action does */
+    int64_t last = 0;
+    for (int k = 0; k < (g->fused ? 4 : ACTIONS); k++) {
+        starts[time[k] % PERIOD] = k;
+        last = time[k] > last ? time[k] : last;
+    }
+    last += PERIOD * (int64_t)(s->microbatches - 1);
+    for (int64_t at = time[0]; at <= last; at++) {
+        int k = starts[at % PERIOD];
+        if (k < 0 || at < time[k] || at - time[k] >= PERIOD * (int64_t)s->microbatches)
+            continue;
+        hr_action a = {.microbatch = (int32_t)((at - time[k]) / PERIOD),
+                       .stage = (uint16_t)(k % 2 ? 2 * g->p - 1 - rank : rank),
+                       .kind = g->fused && k > 1 ? HR_ACTION_B : kinds[k]};
+        if (hr__append(s, rank, &a, 1, false) < 0)
             return false;
+    }
     return true;
 }
 
 bool hr__pattern_orders(hr_schedule *s, const hr__steps *steps, bool fused)
 {
     grid g = {.p = s->ranks, .fused = fused};
-    place *room = malloc((size_t)s->microbatches * ACTIONS * sizeof *room);
     g.taken = calloc((size_t)g.p, sizeof *g.taken);
     g.time = calloc((size_t)g.p, sizeof *g.time);
-    bool ok = room && g.taken && g.time;
+    bool ok = g.taken && g.time;
     if (ok)
         lay_block(&g, steps);
     for (int r = 0; r < g.p && ok && !g.full; r++)
-        ok = unroll(&g, s, r, room);
-    free(room);
+        ok = unroll(&g, s, r);
     free(g.taken);
     free(g.time);
     return ok;

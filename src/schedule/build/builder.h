@@ -9,6 +9,7 @@ typedef struct hr__build {
     hr_generate_opts o;
     int p, v, m;  /* ranks, chunks a rank, microbatches (of seq-1f1b: its pieces) */
     hr_status st; /* the first failure of put; later puts do nothing */
+    int64_t makespan, shaken; /* of `s`, as hr__keep_better() found them; 0: not yet */
 } hr__build;
 
 /* Can a schedule do these sizes? TRY: sometimes; it is built and checked. */
