@@ -9,8 +9,8 @@ demo_packages="gcc libc6-dev make cmake pkg-config libopenblas-pthread-dev libja
     libcairo2-dev libhwloc-dev fonts-dejavu-core"
 test_packages="libcmocka-dev clang clang-format clang-tidy cppcheck libclang-rt-14-dev valgrind
     g++ python3 git libdlpack-dev"
-peer_packages="python3-torch libopenblas0-openmp libstarpu-dev pocl-opencl-icd ocl-icd-opencl-dev
-    opencl-headers"
+peer_packages="python3-torch python3-pip libopenblas0-openmp libstarpu-dev pocl-opencl-icd
+    ocl-icd-opencl-dev opencl-headers"
 
 peers=""
 case "${1:-}" in
@@ -41,6 +41,7 @@ works() {
     ocl-icd-opencl-dev) pkg-config --exists OpenCL ;;
     opencl-headers) echo '#include <CL/cl.h>' | gcc -E - ;;
     python3-torch) /usr/bin/python3 -c 'import torch' ;;
+    python3-pip) python3 -m pip --version ;;
     libopenblas0-openmp) true ;; # PyTorch is slower without
     *) command -v "$1" ;;
     esac >/dev/null 2>&1
@@ -80,13 +81,18 @@ END
         echo "install_deps.sh: PyTorch's pipelining is skipped: pip could not get it." >&2
     rm -rf "$wheel"
 }
-[ "$1" != bench ] || pipelining_files
+
+# What pip gets comes last, since pip is a package itself; for the benchmarks only.
+finish() {
+    [ -z "$peers" ] || pipelining_files
+    exit 0
+}
 
 # shellcheck disable=SC2086 # a list of words
 missing=$(missing_of $wanted)
 # shellcheck disable=SC2086
 missing_peers=$(missing_of $peers)
-[ -n "$missing$missing_peers" ] || exit 0
+[ -n "$missing$missing_peers" ] || finish
 
 # Without what is needed it ends; without a peer it does not.
 refuse() {
@@ -96,7 +102,7 @@ refuse() {
         exit 1
     fi
     echo "Benchmarks will run without these peers:$missing_peers" >&2
-    exit 0
+    finish
 }
 
 command -v apt-get >/dev/null 2>&1 || refuse "there is no apt-get here."
@@ -124,3 +130,4 @@ for package in $missing_peers; do
     apt install -y --no-install-recommends "$package" ||
         echo "install_deps.sh: $package is skipped: apt-get could not install it." >&2
 done
+finish
