@@ -2,7 +2,8 @@
 # and the tables of our generators beside theirs.
 add_executable(conform_schedules
   tally.c schedules/conform_schedules.c schedules/recorded.c schedules/claims.c schedules/case_table.c
-  schedules/case_megatron.c schedules/case_torch.c schedules/case_stream.c schedules/sha256.c)
+  schedules/case_megatron.c schedules/case_torch.c schedules/case_stream.c schedules/case_optimise.c
+  schedules/sha256.c)
 target_link_libraries(conform_schedules PRIVATE hr_schedule hr_base PkgConfig::JANSSON m)
 target_include_directories(conform_schedules PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
 target_compile_definitions(conform_schedules PRIVATE

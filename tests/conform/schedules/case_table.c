@@ -39,6 +39,7 @@ verdict run_table_case(json_t *c, context *x, outcome *o)
 {
     json_t *ranks = json_object_get(c, "ranks");
     verdict v;
+    targets_add(x->targets, c);
     if (json_is_null(ranks)) {
         v = compare_large(c, o);
     } else {

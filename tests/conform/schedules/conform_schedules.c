@@ -102,12 +102,12 @@ static void run_case(const struct file *f, json_t *c, context *x, tally *t)
 
 /* False if the file is there and cannot be read. */
 static bool run_file(const char *dir, const struct file *f, const char *only, bool list,
-                     tally *t)
+                     target_list *targets, tally *t)
 {
     FILE *there = open_in(dir, f->name);
     if (there == NULL)
         return true;
-    context x = {.base = load_base(dir, f->base), .list = list};
+    context x = {.base = load_base(dir, f->base), .list = list, .targets = targets};
     char *line = NULL;
     size_t room = 0;
     bool bad = false;
@@ -138,13 +138,19 @@ int main(int argc, char **argv)
     bool list = argc > 3 && strcmp(argv[3], "list") == 0;
     int passed = 0;
     int failed = 0;
+    target_list targets = {.n = 0};
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
         tally t = {0};
-        if (!run_file(dir, &files[i], only, list, &t))
+        if (!run_file(dir, &files[i], only, list, &targets, &t))
             failed++;
         passed += t.equal;
         failed += t.run - t.equal;
     }
+    tally found = {0};
+    targets_run(&targets, list, &found);
+    targets_fini(&targets);
+    passed += found.equal;
+    failed += found.run - found.equal;
     printf("%d passed, %d failed\n", passed, failed);
     return failed > 0 || passed == 0;
 }

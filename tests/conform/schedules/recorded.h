@@ -14,11 +14,22 @@ typedef struct claims {
     int unclaimed; /* no generator of ours stands for it */
 } claims;
 
+/* What the optimiser is held against, empty at first: see case_optimise.c. */
+typedef struct target_list {
+    struct target *at;
+    size_t n, room;
+} target_list;
+void targets_add(target_list *t, json_t *c);
+/* Counts in *to; `list` names those that differ. */
+void targets_run(target_list *t, bool list, tally *to);
+void targets_fini(target_list *t);
+
 typedef struct context {
     json_t
         *base; /* the file that has the cases' sizes, by case; NULL if there is none */
     claims claims;
     bool list; /* name the tables that are not equal */
+    target_list *targets;
 } context;
 
 /* The case's table, by way of our text form; `ranks` may be another list than the case's own.
