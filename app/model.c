@@ -107,8 +107,7 @@ static void place_layer(hr_app_model *m, int block, int layer)
                              .expert_in = leaf(m, at->expert_in),
                              .expert_out = leaf(m, at->expert_out),
                              .mlp_in = leaf(m, at->mlp_in),
-                             .mlp_out = leaf(m, at->mlp_out),
-                             .aux_sum = m->aux_sum};
+                             .mlp_out = leaf(m, at->mlp_out)};
 }
 
 /* A plain model has no plans, hence nothing to describe. */
@@ -140,12 +139,15 @@ static void place_mtp(hr_app_model *m, float coef)
     p->coef = coef;
 }
 
-void hr_app_model_weigh(hr_app_model *m, float loss_scale, float aux_scale)
+void hr_app_model_begin(hr_app_model *m, const hr_app_pass *pass)
 {
-    m->loss_scale = loss_scale;
     const hr_app_stage *last = &m->stages[m->n_stages - 1];
-    for (int i = 0; i < last->first + last->layers; i++)
-        m->blocks[i].math.aux_scale = aux_scale;
+    m->pass = *pass;
+    for (int i = 0; i < last->first + last->layers; i++) {
+        hr_app_layer *l = &m->blocks[i].math;
+        l->aux_scale = pass->aux_scale;
+        l->aux_sum = pass->counts ? m->aux_sum : NULL;
+    }
 }
 
 /* ---- making ----------------------------------------------------------------------------------- */
@@ -205,7 +207,7 @@ static hr_status build(hr_app_model *m, const hr_app_model_opts *o)
     m->final_norm = leaf(m, m->catalog->final_norm);
     m->head = leaf(m, m->catalog->head);
     place_layers(m, o->tokens != NULL);
-    hr_app_model_weigh(m, o->loss_scale, o->aux_scale);
+    hr_app_model_begin(m, &(hr_app_pass){o->loss_scale, o->aux_scale, true, true});
     if (!m->shape.mtp)
         return HR_OK;
     place_mtp(m, o->mtp_coef);

@@ -33,6 +33,14 @@ typedef struct hr_app_stage {
     bool stacked_in, stacked_out;
 } hr_app_stage;
 
+/* What forwards are for: weights of a token and of a sequence's load-balance loss; whether there is
+ * multi-token prediction, which is for training alone; and whether the losses beside the main one are added
+ * up, which a forward that is done again is not to do. */
+typedef struct hr_app_pass {
+    float loss_scale, aux_scale;
+    bool training, counts;
+} hr_app_pass;
+
 typedef struct hr_app_model {
     model_shape shape;
     hr_app_catalog *catalog;
@@ -46,8 +54,8 @@ typedef struct hr_app_model {
     hr_tensor *embedding, *final_norm, *head; /* head is the embedding where tied */
     hr_dispatcher *dispatcher;                /* NULL: plain model, all experts here */
     hr_tensor *aux_sum; /* f32 [1]: load-balance losses since it was zeroed */
-    float loss_scale;   /* of a token in the loss; may change between microbatches */
-    hr_app_mtp mtp;     /* where shape.mtp */
+    hr_app_pass pass;
+    hr_app_mtp mtp; /* where shape.mtp */
 } hr_app_model;
 
 typedef struct hr_app_model_opts {
@@ -74,8 +82,8 @@ typedef struct hr_app_model_opts {
 hr_status hr_app_model_create(const hr_app_model_opts *opts, hr_app_model **out);
 void hr_app_model_destroy(hr_app_model *m); /* NULL is fine */
 
-/* Weights of a token and of a sequence's load-balance loss, for the forwards from now on. */
-void hr_app_model_weigh(hr_app_model *m, float loss_scale, float aux_scale);
+/* For the forwards from now on. */
+void hr_app_model_begin(hr_app_model *m, const hr_app_pass *pass);
 
 /* What a microbatch is for a stage; NULL where it has no use for it: see the two questions below. */
 typedef struct hr_app_feed {
@@ -90,8 +98,8 @@ void hr_app_stage_in_shape(const model_shape *m, const hr_layout_part *part,
                            int64_t tokens, int64_t shape[2]);
 
 /* The plan of one microbatch on one stage. The output of the last is the loss [1], which is loss_scale
- * times the sum over tokens. The loss of multi-token prediction joins in backward; in grad mode off
- * there is none. Tensors are retained. */
+ * times the sum over tokens. The loss of multi-token prediction joins in backward. Tensors are
+ * retained. */
 hr_status hr_app_stage_plan(hr_app_stage *s, const hr_app_feed *feed,
                             const hr_build_plan_opts *opts, hr_schedule_plan **out);
 /* The same of a model of one stage. */

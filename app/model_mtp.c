@@ -86,9 +86,9 @@ static hr_status ahead_loss(hr_app_model *m, hr_tensor *ahead, hr_tensor *target
     hr_tensor *later;
     *loss = NULL;
     APP_TRY(targets_ahead(targets, m->shape.seq, &later));
-    hr_status st = head_loss(m, ahead, later, m->loss_scale * m->mtp.coef, loss);
+    hr_status st = head_loss(m, ahead, later, m->pass.loss_scale * m->mtp.coef, loss);
     hr_tensor_release(later);
-    return st < 0 ? st : count_in(&m->mtp, *loss);
+    return st < 0 || !m->pass.counts ? st : count_in(&m->mtp, *loss);
 }
 
 /* ---- joining -------------------------------------------------------------------------------- */
@@ -126,9 +126,9 @@ hr_status hr_app_loss(hr_app_model *m, hr_tensor *hidden, hr_tensor *ahead,
 {
     hr_tensor *next = NULL, *later = NULL;
     if (!ahead)
-        return head_loss(m, hidden, targets, m->loss_scale, loss);
+        return head_loss(m, hidden, targets, m->pass.loss_scale, loss);
     *loss = NULL;
-    hr_status st = head_loss(m, hidden, targets, m->loss_scale, &next);
+    hr_status st = head_loss(m, hidden, targets, m->pass.loss_scale, &next);
     if (st >= 0)
         st = ahead_loss(m, ahead, targets, &later);
     if (st >= 0)

@@ -18,7 +18,7 @@ bool hr_app_stage_wants_ids(const hr_app_stage *s)
 
 bool hr_app_stage_wants_targets(const hr_app_stage *s)
 {
-    return s->part.loss || (s->part.mtp > 0 && hr_grad_mode());
+    return s->part.loss || (s->part.mtp > 0 && s->model->pass.training);
 }
 
 /* in[]: ids, or what the stage before put out; targets where they are wanted. */
@@ -82,7 +82,7 @@ static hr_status head_and_loss(void *chunk, hr_layer_ctx *ctx, hr_tensor *const 
     if (s->stacked_in) {
         APP_TRY(hr_app_unstack(in[0], &above, &below));
         hidden = above;
-        ahead = hr_grad_mode() ? below : NULL;
+        ahead = s->model->pass.training ? below : NULL;
     }
     hr_status st = hr_app_loss(s->model, hidden, ahead, c->targets, &out[0]);
     hr_tensor_release(above);
@@ -106,7 +106,7 @@ hr_status hr_app_stage_plan(hr_app_stage *s, const hr_app_feed *feed,
                             const hr_build_plan_opts *opts, hr_schedule_plan **out)
 {
     const hr_layout_part *part = &s->part;
-    bool mtp = part->mtp > 0 && hr_grad_mode();
+    bool mtp = part->mtp > 0 && s->model->pass.training;
     hr_tensor *in[2] = {part->embedding ? feed->ids : feed->in, feed->targets};
     hr_chunk_desc chunk = {HR_INIT(hr_chunk_desc),
                            .chunk = s,

@@ -112,6 +112,8 @@ static const option_spec train_spec[] = {
      .help = "order of forwards and backwards; as in: headrace plan"},
     {TEXT("layout", layout, "TEXT", ""), .shown = "even",
      .help = "what each stage holds, as in Et*3|(tt|)*2tL"},
+    {FLAG("recompute", recompute),
+     .help = "keep a stage's input alone, and do its forward again in backward"},
     {TEXT("profile", profile, "FILE", "off"), .help = "measured costs of nodes",
      .missing = "profiles"},
     HEADING("Optimiser"),

@@ -45,6 +45,7 @@ typedef struct train_options {
     int overlap_asked;          /* by name, so that it must come to something */
     char schedule[OPTION_PATH]; /* a name or a file; "": by overlap and vp */
     char layout[OPTION_PATH];   /* which layers lie where; "": evenly */
+    int recompute;              /* forwards are done again in backward */
     int dispatcher;             /* 0 all-to-all, 1 symmetric: an hr_moe_kind */
     double capacity_factor;     /* of the symmetric one; 0: nothing can overflow */
     double link_gbps, link_us;  /* both 0: no imitated link */

@@ -50,10 +50,10 @@ static hr_status read_file(const train_options *o, pipeline *p)
 /* With overlap the one that was made for it; without, the plain ones. */
 static hr_status generate(const train_options *o, pipeline *p)
 {
-    const char *name = o->schedule[0] ? o->schedule
-                       : o->overlap   ? "combined"
-                       : o->vp > 1    ? "interleaved"
-                                      : "1f1b";
+    const char *name = o->schedule[0]                ? o->schedule
+                       : o->overlap && !o->recompute ? "combined"
+                       : o->vp > 1                   ? "interleaved"
+                                                     : "1f1b";
     snprintf(p->name, sizeof p->name, "%.63s", name);
     if (strcmp(name, "seq-1f1b") == 0)
         return hr_fail(HR_ERR_UNSUPPORTED, "schedule_refused",
@@ -90,7 +90,11 @@ static hr_status check(const train_options *o, const pipeline *p)
 static hr_status make_pairs(const train_options *o, pipeline *p)
 {
     hr_schedule *merged = NULL;
-    if (!o->overlap || hr_schedule_is_lowered(p->training))
+    if (o->recompute && o->overlap_asked)
+        return hr_fail(HR_ERR_INVALID, "recompute",
+                       "--recompute and --overlap on: a forward that is done again in "
+                       "backward has no other microbatch beside it");
+    if (!o->overlap || o->recompute || hr_schedule_is_lowered(p->training))
         return HR_OK;
     APP_TRY(hr_schedule_merge_pairs(p->training, &merged, &p->pairs));
     hr_schedule_destroy(p->training);

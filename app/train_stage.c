@@ -17,13 +17,23 @@ static hr_status upload(train_rank *r, const int32_t *host, hr_tensor **out)
     return st;
 }
 
+/* Not when it is done again: what is done again was done without a graph before. */
+static bool counts(const train_rank *r, const hr_exec_at *at)
+{
+    return !(r->job->opts->recompute && at->backward && hr_grad_mode());
+}
+
 /* The one place where losses are weighed: all that is divided by is in these. */
-static void weigh(const train_rank *r, const hr_exec_at *at)
+static void begin(const train_rank *r, const hr_exec_at *at)
 {
     const train_options *o = r->job->opts;
     double sequence =
         hr_sequence_loss_scale(at->step, o->micro_batch_size, r->tokens_per_microbatch);
-    hr_app_model_weigh(r->model, (float)at->scale, (float)(sequence * o->aux_coef));
+    hr_app_model_begin(r->model,
+                       &(hr_app_pass){.loss_scale = (float)at->scale,
+                                      .aux_scale = (float)(sequence * o->aux_coef),
+                                      .training = at->backward,
+                                      .counts = counts(r, at)});
 }
 
 static hr_status make_plan(void *ctx, const hr_exec_at *at, hr_tensor *in,
@@ -36,7 +46,7 @@ static hr_status make_plan(void *ctx, const hr_exec_at *at, hr_tensor *in,
     const int32_t *host = r->batch + 2 * (at->microbatch * r->tokens_per_microbatch);
     hr_app_feed feed = {.in = in};
     hr_status st = HR_OK;
-    weigh(r, at);
+    begin(r, at);
     if (hr_app_stage_wants_ids(s->stage))
         st = upload(r, host, &feed.ids);
     if (st >= 0 && hr_app_stage_wants_targets(s->stage))
@@ -54,6 +64,11 @@ static hr_status take_loss(void *ctx, const hr_exec_at *at, hr_tensor *output,
 {
     train_rank *r = ((train_stage *)ctx)->rank;
     hr_tensor *sum;
+    *loss = NULL;
+    if (!r->model->pass.counts) {
+        *loss = hr_tensor_retain(output);
+        return HR_OK;
+    }
     bool was = hr_grad_mode_set(false);
     hr_status st = hr_op_add(r->loss, output, &sum);
     hr_grad_mode_set(was);
@@ -88,6 +103,7 @@ static hr_status open_stage(train_rank *r, int i)
                               .reduce = reduce, .tokens = count_tokens,
                               .vp_stage = s->stage->vp_stage,
                               .delay_wgrad = o->delay_wgrad, .serial = !o->overlap,
+                              .recompute = o->recompute,
                               .ncclep_zero_copy = o->dispatcher == HR_MOE_SYMMETRIC},
         &s->fns);
 }

@@ -27,7 +27,7 @@ typedef struct outcome {
     char *bytes; /* of the checkpoint */
     size_t n;
     safetensors *file;
-    double loss, grad_norm;
+    double loss, aux_loss, mtp_loss, grad_norm;
 } outcome;
 
 static outcome kept[MOST_MODELS];
@@ -97,6 +97,8 @@ static void run(const train_options *o, const char *what, outcome *out)
     out->loss_scale = o->loss_scale;
     out->micro_batch_size = o->micro_batch_size;
     out->loss = first_number(o, "loss");
+    out->aux_loss = first_number(o, "aux_loss");
+    out->mtp_loss = o->model.mtp ? first_number(o, "mtp_loss") : 0;
     out->grad_norm = first_number(o, "grad_norm");
 }
 
@@ -187,6 +189,8 @@ static void expect_same(const char *options, const outcome *got, const outcome *
     if (agrees == SAME_BITS && !same)
         fail_msg("%s: other bits, worst in %s", options, where);
     expect_number(options, "loss", got->loss, want->loss);
+    expect_number(options, "load-balance loss", got->aux_loss, want->aux_loss);
+    expect_number(options, "loss ahead", got->mtp_loss, want->mtp_loss);
     expect_number(options, "gradient norm", got->grad_norm, want->grad_norm);
 }
 

@@ -52,6 +52,31 @@ static void stages_join_with_experts_and_replicas(void **state)
     CHECK_ALL(cases);
 }
 
+/* The losses that are told are not counted twice. */
+static void forwards_that_are_done_again_change_no_bit(void **state)
+{
+    static const layout_case cases[] = {
+        {"--pp 1 --recompute", SAME_BITS},
+        {"--pp 2 --recompute", SAME_BITS},
+        {"--pp 2 --schedule zbv --recompute", SAME_BITS},
+        {"--pp 2 --ep 2 --recompute --overlap off", CLOSE},
+        {"--pp 4 --recompute --mtp on --layout Ett|ttt|m|L", CLOSE},
+    };
+    CHECK_ALL(cases);
+}
+
+static void modes_of_loss_scale_and_dispatchers_hold_over_stages(void **state)
+{
+    static const layout_case cases[] = {
+        {"--pp 2 --loss-scale-mode sum", SAME_BITS},
+        {"--pp 2 --loss-scale-mode mean_token", SAME_BITS},
+        {"--pp 2 --dp 2 --loss-scale-mode sum --mtp on", CLOSE},
+        {"--pp 2 --ep 2 --dispatcher symmetric", CLOSE},
+        {"--pp 2 --vp 2 --ep 2 --dispatcher symmetric --mtp on", CLOSE},
+    };
+    CHECK_ALL(cases);
+}
+
 static void what_several_stages_hold_stays_one(void **state)
 {
     static const layout_case cases[] = {
@@ -106,6 +131,8 @@ int main(void)
         cmocka_unit_test(stages_change_no_bit),
         cmocka_unit_test(stages_join_with_experts_and_replicas),
         cmocka_unit_test(what_several_stages_hold_stays_one),
+        cmocka_unit_test(forwards_that_are_done_again_change_no_bit),
+        cmocka_unit_test(modes_of_loss_scale_and_dispatchers_hold_over_stages),
         cmocka_unit_test(schedules_differ_in_order_alone),
         cmocka_unit_test(a_run_goes_on_in_any_other_layout),
     };
