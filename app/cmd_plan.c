@@ -6,17 +6,15 @@
 #include "picture_schedule.h"
 #include "plan_lanes.h"
 #include "plan_optimise.h"
+#include "plan_read.h"
 #include "profile.h"
-#include "whole_text.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
 enum {
-    MOST_TEXT = 64 << 20, /* what the library reads */
     MOST_NAMES = 64,
     LABEL = 8, /* columns of a lane beside the time */
     NO_TERMINAL = 160
@@ -175,19 +173,6 @@ static hr_status show_best(const plan_options *o, const plan_found *f)
 }
 
 /* ---- somebody else's ----------------------------------------------------------------------- */
-static hr_status read_schedule(const char *path, hr_schedule **out)
-{
-    char *text = NULL;
-    size_t n = 0;
-    const char *dot = strrchr(path, '.');
-    APP_TRY(hr_app_read_file(path, MOST_TEXT, &text, &n));
-    bool csv = dot && strcasecmp(dot, ".csv") == 0;
-    hr_status st =
-        csv ? hr_schedule_parse_csv(text, n, out) : hr_schedule_parse(text, n, out);
-    free(text);
-    return st;
-}
-
 static hr_status say_sound(const plan_options *o, const hr_schedule *s)
 {
     hr_figures *f = NULL;
@@ -208,12 +193,12 @@ static hr_status say_sound(const plan_options *o, const hr_schedule *s)
     return HR_OK;
 }
 
-static hr_status check_file(const plan_options *o)
+static hr_status check_file(plan_options *o)
 {
     hr_schedule *s = NULL;
     hr_status st;
     const char *slash = strrchr(o->check, '/');
-    APP_TRY(read_schedule(o->check, &s));
+    APP_TRY(hr_app_plan_read(o, &s));
     APP_TRY_GOTO(st, hr_schedule_check(s, NULL, NULL), done);
     APP_TRY_GOTO(st, say_sound(o, s), done);
     APP_TRY_GOTO(st, write_files(o, s), done);
@@ -263,12 +248,12 @@ int hr_app_cmd_plan(int argc, char *const *argv)
     hr_status st = hr_app_options_plan(argc, argv, &o);
     if (st != HR_OK)
         return hr_app_usage("plan", st);
-    if (o.check[0])
-        return hr_app_finish("plan", check_file(&o));
     if (o.profile[0] && (st = hr_app_profile_read(o.profile, &measured)) < 0)
         return hr_app_finish("plan", st);
     o.measured = measured;
-    int status = hr_app_plan_searches(&o) ? search(&o) : plan(&o);
+    int status = o.check[0]                 ? hr_app_finish("plan", check_file(&o))
+                 : hr_app_plan_searches(&o) ? search(&o)
+                                            : plan(&o);
     hr_app_profile_destroy(measured);
     return status;
 }

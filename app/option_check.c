@@ -4,6 +4,7 @@
 #include "stage_list.h"
 
 #include <string.h>
+#include <strings.h>
 
 static bool is_given(option_set given, const char *name)
 {
@@ -139,6 +140,12 @@ bool hr_app_plan_searches(const plan_options *o)
     return o->optimise || strcmp(o->schedule, "auto") == 0;
 }
 
+bool hr_app_plan_checks_csv(const plan_options *o)
+{
+    const char *dot = strrchr(o->check, '.');
+    return dot && strcasecmp(dot, ".csv") == 0;
+}
+
 static hr_status check_cells(const plan_options *o)
 {
     int64_t stages = (int64_t)o->pp * (o->vp > 2 ? o->vp : 2);
@@ -236,11 +243,40 @@ static hr_status check_search(const plan_options *o, option_set given)
     return HR_OK;
 }
 
+static hr_status refuse_beside_check(const plan_options *o, option_set given,
+                                     const char *const *names, const char *why)
+{
+    for (; *names; names++)
+        if (plan_given(given, *names))
+            return hr_fail(HR_ERR_INVALID, "plan_check", "--%s and --check %s: %s",
+                           *names, o->check, why);
+    return HR_OK;
+}
+
+/* A file has the sizes, our text the costs as well. */
+static hr_status check_checked(const plan_options *o, option_set given)
+{
+    static const char *const sizes[] = {
+        "pp", "vp", "microbatches", "group", "param-bytes", "memory-limit", NULL};
+    static const char *const costs[] = {
+        "cost-f",        "cost-i",         "cost-w",  "transfer", "latency",
+        "pair-discount", "recompute",      "profile", "layout",   "activation-bytes",
+        "stash-bytes",   "boundary-bytes", NULL};
+    if (!o->check[0])
+        return HR_OK;
+    APP_TRY(refuse_beside_check(o, given, sizes, "only one of them can be given"));
+    if (hr_app_plan_checks_csv(o))
+        return HR_OK;
+    return refuse_beside_check(o, given, costs,
+                               "costs are for a CSV; our text has its own");
+}
+
 hr_status hr_app_check_plan(plan_options *o, option_set given)
 {
     APP_TRY(check_cells(o));
     APP_TRY(check_plan_files(o));
     APP_TRY(check_search(o, given));
+    APP_TRY(check_checked(o, given));
     APP_TRY(check_profile(o, given));
     if (!hr_app_stage_list_ok(o->recompute))
         return hr_fail(HR_ERR_INVALID, "recompute",

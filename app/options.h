@@ -114,6 +114,8 @@ hr_status hr_app_options_info(int argc, char *const *argv, info_options *o);
 
 /* Whether a schedule is searched for, rather than made by name. */
 bool hr_app_plan_searches(const plan_options *o);
+/* Whether --check names a CSV, which has no costs of its own, and not our text. */
+bool hr_app_plan_checks_csv(const plan_options *o);
 
 /* The defaults alone, checked. */
 void hr_app_options_train_defaults(train_options *o);

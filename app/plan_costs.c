@@ -51,13 +51,14 @@ static void alike(const plan_options *o, const plan_kind *k, hr_stage_cost *cost
                   int stages, int64_t *param_bytes)
 {
     bool both_ways = k->placement == HR_PLACEMENT_BIDIRECTIONAL;
-    int parts = stages / o->pp * k->pieces;
+    int64_t pieces = (int64_t)stages * k->pieces; /* of all that the ranks hold */
+    double parts = (double)pieces / o->pp;
     for (int i = 0; i < stages; i++)
         cost[i] = (hr_stage_cost){.f = ticks(o->cost_f / parts),
                                   .i = ticks(o->cost_i / parts),
                                   .w = ticks(o->cost_w / parts),
-                                  .act_bytes = o->activation_bytes / parts,
-                                  .stash_bytes = o->stash_bytes / parts,
+                                  .act_bytes = o->activation_bytes * o->pp / pieces,
+                                  .stash_bytes = o->stash_bytes * o->pp / pieces,
                                   .boundary_bytes = o->boundary_bytes / k->pieces};
     *param_bytes = o->param_bytes * (both_ways ? 2 : 1);
 }

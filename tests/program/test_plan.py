@@ -363,6 +363,33 @@ class Plan(program_kit.Case):
                           "bytes all 0 0 0\nrank 0 0F0 0B0\n")
         self.assertIn("makespan 7,", self.done(plan(check=path)).out)
 
+    def test_a_csv_takes_the_costs_of_the_command_line(self):
+        path = self.write("x.csv", "0F0,2F0,2B0,0B0\n1F0,,,1B0\n")  # rank 0 has two stages
+        text = self.folder / "x.txt"
+        self.done(plan(check=path, cost_f=3, cost_i=6, cost_w=0, transfer=0.5, latency=0.25,
+                       pair_discount=10, recompute="1", activation_bytes=300, stash_bytes=30,
+                       boundary_bytes=7, text=text))
+        text = text.read_text()
+        for line in ("cost all 2 4 0", "comm 0.5", "latency 0.25", "pair-discount 10",
+                     "bytes all 200 20 7", "recompute 1"):
+            self.assertIn(line, text)
+
+    def test_a_csv_takes_the_costs_of_a_profile_along_its_stages(self):
+        path = self.write("x.csv", "0F0,2F0,2B0,0B0\n1F0,,,1B0\n")
+        text = self.folder / "x.txt"
+        out = self.done(plan(check=path, profile=self.profile(), layout="Ett|t|tL", text=text)).out
+        for line in ("cost 0 2 2 2", "cost 1 1 1 1", "cost 2 2 2 2", "comm 0.1"):
+            self.assertIn(line, text.read_text())
+        self.assertIn("makespan 15.6,", out)
+        self.check(run(plan(check=path, profile=self.profile(), layout="Etttt|L")), 1, "2", "3")
+
+    def test_what_a_checked_file_says_itself_is_refused_beside_it(self):
+        path = self.write("x.csv", "0F0,0B0\n")
+        for option in ("pp", "microbatches", "memory_limit"):
+            self.check(run(plan(check=path, **{option: 4})), 2, option.replace("_", "-"), "--check")
+        self.check(run(plan(check="x.txt", cost_f=2)), 2, "--cost-f", "x.txt", "CSV")
+        self.check(run(plan(check="x.txt", profile="p.json")), 2, "--profile", "x.txt")
+
     def test_options_that_do_not_go_together_are_refused(self):
         self.check(run(plan(schedule="zbv", check="x.csv")), 2, "--schedule", "--check")
         self.check(run(plan(csv="x.csv")), 2, "--csv", "--schedule NAME")
