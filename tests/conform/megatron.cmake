@@ -4,7 +4,7 @@ add_executable(conform_megatron
   tally.c megatron/conform_main.c megatron/record.c megatron/compare.c megatron/case_node.c
   megatron/stub_layer.c megatron/case_layer.c megatron/case_chunk.c megatron/case_step.c
   megatron/case_policy.c megatron/case_streams.c megatron/case_stage.c megatron/case_ranks.c
-  megatron/case_grid.c megatron/case_pipeline.c megatron/case_pipeline_step.c)
+  megatron/case_grid.c megatron/case_pipeline.c megatron/case_pipeline_step.c megatron/case_p2p.c)
 hr_room_closure(rooms exec)
 list(TRANSFORM rooms PREPEND hr_)
 target_link_libraries(conform_megatron PRIVATE ${rooms} PkgConfig::JANSSON m)

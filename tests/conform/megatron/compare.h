@@ -41,6 +41,7 @@ verdict run_stage_case(json_t *c, outcome *o);
 verdict run_ranks_case(json_t *c, outcome *o);
 verdict run_grid_case(json_t *c, outcome *o);
 verdict run_world_case(json_t *c, outcome *o);
+verdict run_p2p_case(json_t *c, outcome *o);
 verdict run_pipeline_case(json_t *c, outcome *o);
 
 #endif
