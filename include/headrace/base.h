@@ -111,7 +111,8 @@ HR_API void hr_set_thread_rank(int rank);
 HR_API int hr_thread_rank(void);
 
 /* A file that appears whole or not at all: written beside `path` under a temporary name, and
- * moved onto it by commit (flush, fsync, rename, fsync of the folder).
+ * moved onto it by commit (flush, fsync, rename, fsync of the folder). Begin removes what a writer
+ * of the same path left who was killed.
  *
  *     HR_TRY(hr_file_begin("out/loss.svg", &f));
  *     fprintf(hr_file_stream(f), ...);

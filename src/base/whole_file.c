@@ -2,17 +2,20 @@
  * stdio keeps only the fact that a write failed, and the message is to say why. */
 #include "base/try.h" /* HR_TRY */
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 struct hr_file {
     FILE *stream;
     int fd;
+    int lock;   /* the same, open until the file is where it belongs */
     int cause;  /* errno of the first write that failed, 0 if none did */
     char *path; /* where commit puts it */
     char *temp; /* where it is written */
@@ -61,6 +64,50 @@ static hr_status check_target(const char *path)
                    S_ISDIR(info.st_mode) ? "a folder" : "not a regular file");
 }
 
+/* ---- what writers leave that end while they write ---- */
+/* "NAME.tmp-12-3" of NAME? */
+static bool is_temp_of(const char *entry, const char *name)
+{
+    size_t n = strlen(name);
+    long pid;
+    unsigned serial;
+    int end = 0;
+    return strncmp(entry, name, n) == 0 &&
+           sscanf(entry + n, ".tmp-%ld-%u%n", &pid, &serial, &end) == 2 &&
+           entry[n + (size_t)end] == '\0';
+}
+
+/* A writer holds a lock on what it writes, which ends with it: what can be locked is left over. What
+ * cannot be removed stays, and is in nobody's way. */
+static void remove_left_over(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    const char *name = slash ? slash + 1 : path;
+    char *folder = slash ? strndup(path, (size_t)(name - path)) : strdup(".");
+    DIR *dir = folder ? opendir(folder) : NULL;
+    for (const struct dirent *e; dir && (e = readdir(dir)) != NULL;) {
+        if (!is_temp_of(e->d_name, name))
+            continue;
+        int fd = openat(dirfd(dir), e->d_name,
+                        O_WRONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
+        if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
+            unlinkat(dirfd(dir), e->d_name, 0);
+        if (fd >= 0)
+            close(fd);
+    }
+    if (dir)
+        closedir(dir);
+    free(folder);
+}
+
+/* Takes the lock. False if somebody found the new file before it was locked, and removes it. */
+static bool lock_temp(int fd)
+{
+    struct stat info;
+    bool beaten = flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    return !beaten && (fstat(fd, &info) != 0 || info.st_nlink > 0);
+}
+
 static hr_status open_temp(hr_file *f)
 {
     static atomic_uint serial;
@@ -72,12 +119,22 @@ static hr_status open_temp(hr_file *f)
         snprintf(f->temp, room, "%s.tmp-%ld-%u", f->path, (long)getpid(),
                  atomic_fetch_add(&serial, 1));
         f->fd = open(f->temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (f->fd >= 0 && !lock_temp(f->fd)) {
+            close(f->fd);
+            f->fd = -1;
+            errno = EEXIST;
+        }
     } while (f->fd < 0 && errno == EEXIST);
-    return f->fd < 0 ? io_error("write", f->path, errno) : HR_OK;
+    if (f->fd < 0)
+        return io_error("write", f->path, errno);
+    f->lock = fcntl(f->fd, F_DUPFD_CLOEXEC, 0);
+    return HR_OK;
 }
 
 static void file_free(hr_file *f)
 {
+    if (f->lock >= 0)
+        close(f->lock);
     free(f->path);
     free(f->temp);
     free(f);
@@ -95,11 +152,13 @@ hr_status hr_file_begin(const char *path, hr_file **out)
     hr_file *f = calloc(1, sizeof *f);
     if (!f)
         return hr_fail(st, NULL, "no memory to write '%s'", path);
+    f->lock = -1;
     f->path = strdup(path);
     if (!f->path) {
         hr_fail(st, NULL, "no memory to write '%s'", path);
         goto fail;
     }
+    remove_left_over(path);
     HR_TRY_GOTO(st, open_temp(f), fail);
     f->stream = fopencookie(
         f, "w", (cookie_io_functions_t){.write = cookie_write, .seek = cookie_seek});

@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 struct place {
@@ -279,6 +280,63 @@ static void threads_that_write_the_same_path_do_not_mix(void **state)
     assert_int_equal(files_in(p->dir), 1);
 }
 
+/* Another process that ends in the middle of a file. */
+static void die_writing(const char *path)
+{
+    int status;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        hr_file *f;
+        if (hr_file_begin(path, &f) == HR_OK) {
+            fputs("half", hr_file_stream(f));
+            fflush(hr_file_stream(f));
+        }
+        kill(getpid(), SIGKILL);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status));
+}
+
+static void what_a_killed_writer_left_goes_with_the_next_write(void **state)
+{
+    struct place *p = *state;
+    char other[112], name[112];
+    snprintf(other, sizeof other, "%s.svg", p->path); /* begins alike */
+    snprintf(name, sizeof name, "%s.tmp-1-2.old", p->path);
+    put(name, "somebody's");
+    put(p->path, "before");
+    die_writing(p->path);
+    die_writing(p->path);
+    die_writing(other);
+    assert_int_equal(files_in(p->dir),
+                     4); /* the second of them found what the first left */
+    expect(p->path, "before");
+    put(p->path, "after");
+    expect(p->path, "after");
+    assert_int_equal(files_in(p->dir), 3); /* not what was of another file */
+    put(other, "");
+    expect(name, "somebody's");
+    assert_int_equal(files_in(p->dir), 3);
+    unlink(other);
+    unlink(name);
+}
+
+static void what_another_is_writing_is_let_be(void **state)
+{
+    struct place *p = *state;
+    hr_file *first, *second;
+    assert_int_equal(hr_file_begin(p->path, &first), HR_OK);
+    assert_int_equal(hr_file_begin(p->path, &second), HR_OK);
+    assert_int_equal(files_in(p->dir), 2);
+    fputs("first", hr_file_stream(first));
+    assert_int_equal(hr_file_commit(first), HR_OK);
+    fputs("second", hr_file_stream(second));
+    assert_int_equal(hr_file_commit(second), HR_OK);
+    expect(p->path, "second");
+    assert_int_equal(files_in(p->dir), 1);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, enter, leave)
 
 int main(void)
@@ -296,6 +354,8 @@ int main(void)
         TEST(what_is_no_plain_file_is_not_replaced),
         TEST(a_name_without_a_folder_is_fine),
         TEST(threads_that_write_the_same_path_do_not_mix),
+        TEST(what_a_killed_writer_left_goes_with_the_next_write),
+        TEST(what_another_is_writing_is_let_be),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
