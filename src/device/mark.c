@@ -60,7 +60,7 @@ void hr__mark_fill(hr_stream *s, hr__launch *l)
 {
     int n = kept_depth();
     if (n == 0) {
-        l->mark = (hr_mark){NULL, -1, -1, HR_DIR_NONE};
+        l->mark = (hr_mark){NULL, default_layer, default_microbatch, HR_DIR_NONE};
         return;
     }
     l->mark = open_marks[n - 1].mark;

@@ -55,16 +55,16 @@ static void enter_node(hr__host_stream *s, const hr__entry *e, int64_t now)
 static void fail_launch(hr__host_stream *s, const hr__entry *e, hr_status st)
 {
     hr_device *dev = s->base.dev;
-    char said[384];
+    char said[384], node[80] = "", microbatch[32] = "";
     const char *reason = hr_last_reason();
     const char *text = hr_last_error();
     snprintf(said, sizeof said, "%s", text[0] ? text : hr_status_text(st));
     if (e->mark.name)
-        hr_fail(st, reason, "rank %d, stream '%s', node '%s', launch '%s': %s",
-                dev->rank, s->base.name, e->mark.name, e->name, said);
-    else
-        hr_fail(st, reason, "rank %d, stream '%s', launch '%s': %s", dev->rank,
-                s->base.name, e->name, said);
+        snprintf(node, sizeof node, ", node '%.60s'", e->mark.name);
+    if (e->mark.microbatch >= 0)
+        snprintf(microbatch, sizeof microbatch, ", microbatch %d", e->mark.microbatch);
+    hr_fail(st, reason, "rank %d, stream '%s'%s%s, launch '%s': %s", dev->rank,
+            s->base.name, node, microbatch, e->name, said);
     hr_device_fail(dev, st);
 }
 
