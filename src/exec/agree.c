@@ -34,12 +34,21 @@ void hr__word_fail(hr__word *w, hr_status st)
     snprintf(w->text, sizeof w->text, "%s", hr_last_error());
 }
 
+static const char *doing(const hr__word *w)
+{
+    static const char *const name[] = {[HR__OPENS] = "creating an executor",
+                                       [HR__LOADS] = "loading a schedule",
+                                       [HR__STEPS] = "start of a step"};
+    return name[w->deed];
+}
+
 static hr_status gather(hr_exec *e, const hr__word *w)
 {
     hr_stream *s = e->control_stream;
     int me = hr_group_rank(e->world), n = hr_group_size(e->world);
     hr__word *mine = (hr__word *)e->words + me;
     e->seen[me] = *w;
+    hr_group_set_label(e->control, &(hr_op_label){doing(w), -1, -1, -1});
     HR_TRY(hr_copy(s, mine, &e->seen[me], sizeof *mine));
     HR_TRY(hr_all_gather(e->control, mine, e->words, sizeof *w, HR_U8, s));
     HR_TRY(hr_copy(s, e->seen, e->words, (size_t)n * sizeof *w));
@@ -55,6 +64,11 @@ typedef struct about {
 static about what_it_does(const hr__word *w)
 {
     about a;
+    if (w->deed == HR__OPENS) {
+        snprintf(a.text, sizeof a.text, "creates an executor (%lld ranks)",
+                 (long long)w->ranks);
+        return a;
+    }
     const char *verb = w->deed == HR__LOADS ? "loads a schedule"
                        : w->forward_only    ? "evaluates"
                                             : "trains";

@@ -106,7 +106,7 @@ struct hr_exec {
 };
 
 /* ---- agreement ------------------------------------------------------------------------------- */
-typedef enum hr__deed { HR__LOADS, HR__STEPS } hr__deed;
+typedef enum hr__deed { HR__OPENS, HR__LOADS, HR__STEPS } hr__deed;
 
 /* What one rank is about to do. */
 typedef struct hr__word {
@@ -173,5 +173,6 @@ hr_status hr__act_failed(const hr__step *x, const hr__act *a, hr_status st);
 hr_status hr__pair_failed(const hr__step *x, const hr__act *f, const hr__act *b,
                           hr_status st);
 hr_status hr__op_failed(const hr__step *x, const hr__op *op, hr_status st);
+const char *hr__transfer_name(const hr__op *op); /* "sending the gradient" */
 
 #endif

@@ -19,9 +19,10 @@ static hr_status check_sizes(const hr_exec_opts *o)
 
 static hr_status check_stages(const hr_exec_opts *o)
 {
+    for (int i = 0; i < o->n_stages; i++)
+        HR_CHECK_OPTS(&o->stages[i], hr_exec_stage);
     for (int i = 0; i < o->n_stages; i++) {
         const hr_exec_stage *s = &o->stages[i];
-        HR_CHECK_OPTS(s, hr_exec_stage);
         if (s->stage < 0 || !s->forward)
             return hr_fail(HR_ERR_INVALID, "exec_stage", "hr_exec_create: stage %d %s",
                            s->stage, s->stage < 0 ? "is none" : "has no forward");
@@ -50,9 +51,6 @@ static hr_status check_shapes(const hr_exec_opts *o)
 
 static hr_status check_opts(const hr_exec_opts *o)
 {
-    if (!o || !o->pp)
-        return hr_fail(HR_ERR_INVALID, "no_group", "hr_exec_create: no pipeline group");
-    HR_CHECK_OPTS(o, hr_exec_opts);
     if (o->n_stages < 0 || o->n_shapes < 0 || (o->n_stages > 0 && !o->stages))
         return hr_fail(HR_ERR_INVALID, "exec_stage", "hr_exec_create: %d stages at %p",
                        o->n_stages, (const void *)o->stages);
@@ -102,13 +100,28 @@ static uint64_t fingerprint(const hr_exec *e, uint64_t given)
     return h;
 }
 
+/* What this rank can do by itself. */
 static hr_status set_up(hr_exec *e, const hr_exec_opts *o)
 {
+    HR_TRY(check_opts(o));
     HR_TRY(copy_lists(e, o));
     e->fingerprint = fingerprint(e, o->fingerprint);
     for (int i = 0; i < HR__SLOTS_BEHIND; i++)
         HR_TRY(hr_event_create(e->dev, &e->slot[i]));
-    return hr__agree_init(e);
+    return HR_OK;
+}
+
+/* One rank's refusal `st` is that of all, so that nobody waits for it later. */
+static hr_status open_together(hr_exec *e, hr_status st)
+{
+    hr__word w = {.deed = HR__OPENS, .ranks = e->ranks, .fingerprint = e->fingerprint};
+    if (st < 0)
+        hr__word_fail(&w, st);
+    hr_status joined = hr__agree_init(e);
+    if (joined >= 0)
+        return hr__agree(e, &w);
+    hr_group_abort(e->world, joined);
+    return joined;
 }
 
 hr_status hr_exec_create(const hr_exec_opts *opts, hr_exec **out)
@@ -116,7 +129,9 @@ hr_status hr_exec_create(const hr_exec_opts *opts, hr_exec **out)
     if (!out)
         return hr_fail(HR_ERR_INVALID, "no_out", "hr_exec_create: `out` is NULL");
     *out = NULL;
-    HR_TRY(check_opts(opts));
+    if (!opts || !opts->pp)
+        return hr_fail(HR_ERR_INVALID, "no_group", "hr_exec_create: no pipeline group");
+    HR_CHECK_OPTS(opts, hr_exec_opts);
     hr_exec *e = calloc(1, sizeof *e);
     if (!e)
         return hr_fail(HR_ERR_NOMEM, NULL, "no memory for an executor");
@@ -126,7 +141,7 @@ hr_status hr_exec_create(const hr_exec_opts *opts, hr_exec **out)
     e->dp = opts->dp ? opts->dp : 1;
     e->rank = hr_group_rank(e->pp);
     e->ranks = hr_group_size(e->pp);
-    hr_status st = set_up(e, opts);
+    hr_status st = open_together(e, set_up(e, opts));
     if (st < 0)
         hr_exec_destroy(e);
     else

@@ -15,15 +15,23 @@ static bool counts(const hr_grad_desc *d)
            (d->over == NULL || hr_group_rank(d->over) == 0);
 }
 
+/* Is entry `i` the next of the last run? */
+static bool goes_on(const hr_grads *g, int i)
+{
+    if (g->n_counted == 0)
+        return false;
+    const hr__counted *last = &g->counted[g->n_counted - 1];
+    return last->at + last->n == i && last->id + last->n == g->grads[i].id;
+}
+
 static void list_counted(hr_grads *g)
 {
     for (int i = 0; i < g->n; i++) {
         const hr_grad_desc *d = &g->grads[i];
-        hr__counted *last = g->n_counted ? &g->counted[g->n_counted - 1] : NULL;
         if (!counts(d))
             continue;
-        if (last && last->at + last->n == i && last->id + last->n == d->id)
-            last->n++;
+        if (goes_on(g, i))
+            g->counted[g->n_counted - 1].n++;
         else
             g->counted[g->n_counted++] = (hr__counted){.at = i, .id = d->id, .n = 1};
     }

@@ -6,9 +6,8 @@
 static hr_status check(const hr_exec *e, const hr_program *p,
                        const hr_exec_step_opts *opts)
 {
-    if (!e || !p)
-        return hr_fail(HR_ERR_INVALID, "no_exec", "hr_exec_step: no %s",
-                       e ? "program" : "executor");
+    if (!p)
+        return hr_fail(HR_ERR_INVALID, "no_program", "hr_exec_step: no program");
     HR_CHECK_OPTS(opts, hr_exec_step_opts);
     if (p->e != e)
         return hr_fail(HR_ERR_INVALID, "other_exec",
@@ -16,7 +15,7 @@ static hr_status check(const hr_exec *e, const hr_program *p,
     if (opts && ((int)opts->mode < HR_LOSS_SUM || opts->mode > HR_LOSS_MEAN_TOKEN))
         return hr_fail(HR_ERR_INVALID, "loss_mode", "hr_exec_step: mode %d is none",
                        (int)opts->mode);
-    return hr_device_status(e->dev);
+    return HR_OK;
 }
 
 /* Valid tokens of the microbatches whose loss is made here; `sum` of them all. */
@@ -54,19 +53,28 @@ static int64_t tokens_of_all(const hr_exec *e)
     return sum / (n / (e->ranks * e->dp));
 }
 
-/* One rank's failure to count is that of all, like a refusal. */
-static hr_status agree(hr__step *x)
+static hr_status say(hr__step *x, const hr_exec_step_opts *opts, hr__word *w)
 {
     const hr_program *p = x->p;
-    hr__word w = {.deed = HR__STEPS,
-                  .ranks = p->ranks,
-                  .stages = p->stages,
-                  .microbatches = p->microbatches,
-                  .forward_only = p->forward_only,
-                  .mode = x->counts.mode,
-                  .hash = p->hash,
-                  .fingerprint = x->e->fingerprint};
-    hr_status st = count_tokens(x, &w.tokens);
+    HR_TRY(check(x->e, p, opts));
+    x->counts.mode = opts ? opts->mode : HR_LOSS_SUM;
+    *w = (hr__word){.deed = HR__STEPS,
+                    .ranks = p->ranks,
+                    .stages = p->stages,
+                    .microbatches = p->microbatches,
+                    .forward_only = p->forward_only,
+                    .mode = x->counts.mode,
+                    .hash = p->hash,
+                    .fingerprint = x->e->fingerprint};
+    return count_tokens(x, &w->tokens);
+}
+
+/* One rank's failure to begin is that of all. */
+static hr_status agree(hr__step *x, const hr_exec_step_opts *opts)
+{
+    const hr_program *p = x->p;
+    hr__word w = {.deed = HR__STEPS};
+    hr_status st = say(x, opts, &w);
     if (st < 0)
         hr__word_fail(&w, st);
     HR_TRY(hr__agree(x->e, &w));
@@ -154,10 +162,11 @@ static hr_status run(hr__step *x)
 hr_status hr_exec_step(hr_exec *e, const hr_program *p, const hr_exec_step_opts *opts,
                        hr_step_counts *counts)
 {
-    HR_TRY(check(e, p, opts));
+    if (!e)
+        return hr_fail(HR_ERR_INVALID, "no_exec", "hr_exec_step: no executor");
+    HR_TRY(hr_device_status(e->dev));
     hr__step x = {.e = e, .p = p, .compute = hr_stream_current()};
-    x.counts.mode = opts ? opts->mode : HR_LOSS_SUM;
-    HR_TRY(agree(&x));
+    HR_TRY(agree(&x, opts));
     if (counts)
         *counts = x.counts;
     return run(&x);

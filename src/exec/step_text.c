@@ -46,11 +46,16 @@ hr_status hr__pair_failed(const hr__step *x, const hr__act *f, const hr__act *b,
     return failed(both, st);
 }
 
-hr_status hr__op_failed(const hr__step *x, const hr__op *op, hr_status st)
+const char *hr__transfer_name(const hr__op *op)
 {
-    static const char *const transfer[2][2] = {
+    static const char *const name[2][2] = {
         {"sending the activation", "sending the gradient"},
         {"receiving the activation", "receiving the gradient"}};
+    return name[op->kind == HR__RECV][op->back];
+}
+
+hr_status hr__op_failed(const hr__step *x, const hr__op *op, hr_status st)
+{
     if (op->kind == HR__SLOT)
         return st; /* has its words */
     if (op->kind == HR__REDUCE) {
@@ -59,8 +64,6 @@ hr_status hr__op_failed(const hr__step *x, const hr__op *op, hr_status st)
                  x->e->stage[op->mine].stage, op->mine);
         return failed(where, st);
     }
-    return failed(
-        place_of(x, op->mine, op->microbatch, transfer[op->kind == HR__RECV][op->back])
-            .text,
-        st);
+    return failed(place_of(x, op->mine, op->microbatch, hr__transfer_name(op)).text,
+                  st);
 }

@@ -3,12 +3,16 @@
 #include "exec/exec_impl.h"
 
 /* ---- sends --------------------------------------------------------------------------------- */
-static void begin_span(const hr__step *x, const hr__op *op, hr_stream *s)
+/* What the transfer is, for the timeline and for time-outs. */
+static void begin_transfer(const hr__step *x, const hr__op *op, hr__wire *w)
 {
     static const char *const name[2][2] = {{"send_f", "recv_f"}, {"send_b", "recv_b"}};
-    hr_span_begin(s, &(hr_mark){name[op->back][op->kind == HR__RECV],
-                                x->e->stage[op->mine].stage, op->microbatch,
-                                op->back ? HR_DIR_BACKWARD : HR_DIR_FORWARD});
+    hr_group_set_label(w->group, &(hr_op_label){hr__transfer_name(op),
+                                                x->e->stage[op->mine].stage, op->mine,
+                                                op->microbatch});
+    hr_span_begin(w->stream, &(hr_mark){name[op->back][op->kind == HR__RECV],
+                                        x->e->stage[op->mine].stage, op->microbatch,
+                                        op->back ? HR_DIR_BACKWARD : HR_DIR_FORWARD});
 }
 
 static hr_status transfer(hr__wire *w, bool send, hr_tensor *t)
@@ -39,7 +43,7 @@ hr_status hr__post_send(hr__step *x, const hr__op *op, hr_tensor *t)
     if (op->leaves == HR__NONE && w->sends++ >= HR__SENDS_AHEAD)
         HR_TRY(hr_event_wait(ev, x->compute));
     w->used = true;
-    begin_span(x, op, w->stream);
+    begin_transfer(x, op, w);
     hr_status st = send_now(x, w, t);
     hr_span_end(w->stream);
     HR_TRY(st);
@@ -117,7 +121,7 @@ hr_status hr__recv(hr__step *x, const hr__op *op)
     hr__wire *w = &x->e->wire[op->wire];
     if (w->pending != HR__NONE)
         HR_TRY(hr__expect_cell(x, w->pending));
-    begin_span(x, op, w->stream);
+    begin_transfer(x, op, w);
     hr_status st = recv_now(x, op, w);
     hr_span_end(w->stream);
     return st;

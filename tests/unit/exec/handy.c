@@ -2,7 +2,7 @@
 #include "unit/exec/handy.h"
 #include "base/try.h"
 
-#include <math.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -48,12 +48,28 @@ static hr_status launch(struct work w)
 }
 
 /* ---- the functions of a stage ------------------------------------------------------------------ */
-static hr_status maybe_fail(const handy_stage *s, hr_action_kind kind, int m)
+static bool goes_wrong(const handy_stage *s, hr_action_kind kind, int m)
 {
     const handy *h = s->h;
-    if (kind != h->fail_kind || s->stage != h->fail_stage || m != h->fail_microbatch)
-        return HR_OK;
+    return kind == h->fail_kind && s->stage == h->fail_stage && m == h->fail_microbatch;
+}
+
+static hr_status fail_here(const void *args, hr_team *team)
+{
     return hr_fail(HR_ERR_CALLBACK, "made_up", "out of memory, say");
+}
+
+static hr_status maybe_fail(const handy_stage *s, hr_action_kind kind, int m)
+{
+    if (!goes_wrong(s, kind, m))
+        return HR_OK;
+    if (s->h->fault == HANDY_FAILS)
+        return fail_here(NULL, NULL);
+    if (s->h->fault == HANDY_KERNEL)
+        return hr_launch(hr_stream_current(), "fail_here", fail_here, NULL, 0, NULL, 0);
+    while (s->h->fault == HANDY_STUCK && hr_group_status(s->h->world) == HR_OK)
+        sched_yield();
+    return HR_OK;
 }
 
 static int length_of(const handy *h, int m)
@@ -67,6 +83,14 @@ static hr_status make(const handy *h, int m, hr_tensor **out)
     return hr_tensor_create(HR_F32, 1, &n, out);
 }
 
+static hr_status make_output(const handy_stage *s, hr_action_kind kind, int m,
+                             hr_tensor **out)
+{
+    bool longer = s->h->fault == HANDY_SHAPE && goes_wrong(s, kind, m);
+    int64_t n = length_of(s->h, m) + longer;
+    return hr_tensor_create(HR_F32, 1, &n, out);
+}
+
 static void note_live(handy *h, int change)
 {
     h->live += change;
@@ -77,6 +101,30 @@ static void let_go(hr_tensor **t)
 {
     hr_tensor_release(*t);
     *t = NULL;
+}
+
+/* What was put out is on its way. */
+static void give_up(handy *h)
+{
+    if (h->put_out)
+        hr_tensor_drop(h->put_out, NULL);
+    let_go(&h->put_out);
+}
+
+static bool is_mine(const handy *h, int stage)
+{
+    for (int i = 0; i < h->n_mine; i++)
+        if (h->mine[i] == stage)
+            return true;
+    return false;
+}
+
+/* To be given up, unless the neighbour on this rank has the same handle. */
+static void note_output(handy_stage *s, hr_tensor *out, int neighbour)
+{
+    if (!s->h->free_early || s->h->put_out || is_mine(s->h, neighbour))
+        return;
+    s->h->put_out = hr_tensor_retain(out);
 }
 
 static hr_status keep_input(handy_stage *s, const hr_exec_at *at, hr_tensor *in)
@@ -94,12 +142,19 @@ static hr_status keep_input(handy_stage *s, const hr_exec_at *at, hr_tensor *in)
         .out = hr_tensor_f32(s->x[m]), .by = (float)(m + 1), .n = length_of(h, m)});
 }
 
+static hr_status enter(const handy_stage *s, hr_action_kind kind, const hr_exec_at *at)
+{
+    if (!at->paired)
+        give_up(s->h);
+    return maybe_fail(s, kind, at->microbatch);
+}
+
 static hr_status forward(void *ctx, const hr_exec_at *at, hr_tensor *in,
                          hr_tensor **out)
 {
     handy_stage *s = ctx;
     int m = at->microbatch, n = length_of(s->h, m);
-    HR_TRY(maybe_fail(s, HR_ACTION_F, m));
+    HR_TRY(enter(s, HR_ACTION_F, at));
     HR_TRY(keep_input(s, at, in));
     s->forwards++;
     if (at->last) {
@@ -108,11 +163,12 @@ static hr_status forward(void *ctx, const hr_exec_at *at, hr_tensor *in,
         HR_TRY(launch((struct work){
             .out = hr_tensor_f32(s->dy[m]), .by = (float)at->scale, .n = n}));
     } else {
-        HR_TRY(make(s->h, m, out));
+        HR_TRY(make_output(s, HR_ACTION_F, m, out));
         HR_TRY(launch((struct work){.out = hr_tensor_f32(*out),
                                     .a = hr_tensor_f32(s->x[m]),
                                     .by = handy_weight(s->stage),
                                     .n = n}));
+        note_output(s, *out, s->stage + 1);
     }
     if (at->backward)
         note_live(s->h, 1);
@@ -143,8 +199,9 @@ static hr_status back(handy_stage *s, const hr_exec_at *at, hr_tensor *grad,
         hr_tensor_release(dx);
         return st;
     }
-    HR_TRY(make(s->h, m, out));
+    HR_TRY(make_output(s, at->split ? HR_ACTION_I : HR_ACTION_B, m, out));
     w.out = hr_tensor_f32(*out);
+    note_output(s, *out, s->stage - 1);
     return launch(w);
 }
 
@@ -166,7 +223,7 @@ static hr_status backward(void *ctx, const hr_exec_at *at, hr_tensor *grad,
                           hr_tensor **out)
 {
     HANDY_EXPECT(!at->split);
-    HR_TRY(maybe_fail(ctx, HR_ACTION_B, at->microbatch));
+    HR_TRY(enter(ctx, HR_ACTION_B, at));
     HR_TRY(back(ctx, at, grad, out));
     return weight(ctx, at->microbatch);
 }
@@ -175,13 +232,13 @@ static hr_status input_grad(void *ctx, const hr_exec_at *at, hr_tensor *grad,
                             hr_tensor **out)
 {
     HANDY_EXPECT(at->split);
-    HR_TRY(maybe_fail(ctx, HR_ACTION_I, at->microbatch));
+    HR_TRY(enter(ctx, HR_ACTION_I, at));
     return back(ctx, at, grad, out);
 }
 
 static hr_status weight_grad(void *ctx, const hr_exec_at *at)
 {
-    HR_TRY(maybe_fail(ctx, HR_ACTION_W, at->microbatch));
+    HR_TRY(enter(ctx, HR_ACTION_W, at));
     return weight(ctx, at->microbatch);
 }
 
@@ -191,6 +248,8 @@ static hr_status run_pair(handy *h, const hr_exec_half *f, const hr_exec_half *b
 {
     hr_stream *compute = hr_stream_current(), *comm = hr_get_comm_stream(), *previous;
     HANDY_EXPECT(f->at->paired && b->at->paired && comm);
+    give_up(h);
+    h->paired++;
     HR_TRY(hooks->pre_forward(hooks->ctx, 0));
     HR_TRY(forward(f->ctx, f->at, f->in, f->out));
     HR_TRY(hr_event_record(done, compute));
@@ -201,7 +260,6 @@ static hr_status run_pair(handy *h, const hr_exec_half *f, const hr_exec_half *b
     HR_TRY(st);
     HR_TRY(hooks->pre_backward(hooks->ctx, 0));
     HR_TRY((b->at->split ? input_grad : backward)(b->ctx, b->at, b->in, b->out));
-    h->hooks++;
     return hooks->post_backward(hooks->ctx, *b->out, 0);
 }
 
@@ -239,6 +297,7 @@ static void drop(void *ctx)
         let_go(&s->x[m]);
         let_go(&s->dy[m]);
     }
+    let_go(&s->h->put_out);
     s->h->live = 0;
 }
 
@@ -365,7 +424,7 @@ hr_status handy_generate(handy *h, const char *name, int chunks, int microbatche
 /* ---- what must come out ------------------------------------------------------------------------ */
 hr_status handy_zero(handy *h)
 {
-    h->hooks = h->live = h->peak = 0;
+    h->paired = h->live = h->peak = 0;
     for (int i = 0; i < HANDY_STAGES; i++) {
         handy_stage *s = &h->stage[i];
         s->forwards = s->reductions = 0;
@@ -432,6 +491,7 @@ hr_status handy_check(handy *h, const hr_schedule *s, hr_loss_mode mode)
     int64_t n = HANDY_STAGES + HANDY_MICROBATCHES;
     hr_schedule_shape shape;
     hr_schedule_get_shape(s, &shape);
+    give_up(h);
     HR_TRY(check_counts(h, s, &shape));
     HR_TRY(
         hr_all_reduce(h->world, h->dx, h->dx, n, HR_F32, HR_SUM, hr_stream_current()));

@@ -14,6 +14,14 @@ enum { HANDY_STAGES = 32, HANDY_MICROBATCHES = 64 };
                            __FILE__, __LINE__, #cond, hr_last_error());                \
     } while (0)
 
+/* How a stage goes wrong in an action. */
+typedef enum handy_fault {
+    HANDY_FAILS,  /* its function fails */
+    HANDY_KERNEL, /* what it launched does */
+    HANDY_SHAPE,  /* it puts out a tensor that is too long */
+    HANDY_STUCK   /* it does not come back before the job has failed */
+} handy_fault;
+
 /* Of one stage on one rank. */
 typedef struct handy_stage {
     struct handy *h;
@@ -27,16 +35,18 @@ typedef struct handy_stage {
 /* A rank. What is to be chosen is set between handy_init() and handy_load(). */
 typedef struct handy {
     hr_group *world, *pp;
-    int dp, line;    /* pipelines, and which this rank is in */
-    bool vary;       /* lengths, as `length` says; else `length[0]` */
-    bool no_split;   /* stages that cannot split their backward */
-    bool pairs;      /* stages that run pairs */
-    bool free_early; /* outputs are given up by the stage right away */
+    int dp, line;  /* pipelines, and which this rank is in */
+    bool vary;     /* lengths, as `length` says; else `length[0]` */
+    bool no_split; /* stages that cannot split their backward */
+    bool pairs;    /* stages that run pairs */
+    bool
+        free_early; /* stages keep what they put out, and drop it when they are next called */
     int length[HANDY_MICROBATCHES];
     int64_t tokens[HANDY_MICROBATCHES];
-    /* Fail in this kind of action, on this stage and microbatch; HR_ACTION_RECV_B: never. */
+    /* Go wrong in this kind of action, on this stage and microbatch; HR_ACTION_RECV_B: never. */
     hr_action_kind fail_kind;
     int fail_stage, fail_microbatch;
+    handy_fault fault;
 
     hr_exec *e;
     int stages; /* of the model that `e` was made for */
@@ -44,7 +54,8 @@ typedef struct handy {
     handy_stage stage[HANDY_STAGES]; /* by number along the model */
     float *dx;                       /* device: [HANDY_MICROBATCHES] */
     int live, peak; /* activations: from forward to the last part of the backward */
-    int hooks;      /* called in pairs */
+    int paired;     /* slots run as pairs */
+    hr_tensor *put_out;
 } handy;
 
 hr_status handy_init(handy *h, hr_group *world, int dp);
