@@ -1,12 +1,10 @@
 /* pipeline_1f1b.json, pipeline_interleaved.json: whole steps, run by the executor under our schedule of
- * these sizes. Compared by rank: the order of F, B and combined runs; and, for each kind of transfer
+ * these sizes. Compared by rank: the order of F, B, W and combined runs; and, for each kind of transfer
  * (which goes along one channel), its payloads in order; then whose losses were kept. What is in a
  * record and not compared:
- * - W: with expert overlap the original keeps weight gradients for the end of a phase; here the backward
- *   of a pair has them in its gaps.
- * - Where between two computations a transfer is posted, and which share a call: here each is posted as
- *   soon as what it needs is there, on a stream of its own, and merges where the transport can. A null
- *   payload is a neighbour that is not there.
+ * - Where between two computations a transfer is posted, and which share a call: here each is posted by
+ *   itself on its channel's stream, a send as soon as its payload is issued, a receive as early as
+ *   lowering has it. A null payload is a neighbour that is not there.
  * - A send that is waited for (`reqwait`): here the memory is what waits, and no call. So `dealloc` has
  *   nothing to do: what is sent has no other claim.
  * - no_sync, grad_sync, param_sync, final: the reduction is the caller's, in hr_exec_stage.reduce, right
@@ -28,6 +26,7 @@ static const struct kind {
 } kinds[] = {
     {"F", {COMPUTE}},
     {"B", {COMPUTE}},
+    {"W", {COMPUTE}},
     {"run", {COMPUTE}},
     {"rf", {GOT_F}},
     {"rb", {GOT_B}},
@@ -39,7 +38,6 @@ static const struct kind {
     {"sbrb", {SENT_B, SKIP, GOT_B}},
     {"sfbrfb", {SENT_F, SENT_B, SKIP, SKIP, GOT_F, GOT_B}},
     {"reqwait", {WAITED}},
-    {"W", {END}},
     {"phase", {END}},
     {"first_mb", {END}},
     {"dealloc", {END}},

@@ -130,13 +130,18 @@ static hr_status do_forward(const one_stage *s, const hr_exec_at *at, hr_tensor 
     return at->last ? HR_OK : make(s->stage, at->microbatch, false, out);
 }
 
+/* A whole backward ends with its weight gradients, which are named where pairs are. */
 static hr_status do_backward(const one_stage *s, const hr_exec_at *at, hr_tensor *grad,
                              hr_tensor **grad_in)
 {
     log_half(s, "B", at);
     if (grad)
         TRY(check(grad, s->stage + 1, at->microbatch, true));
-    return at->first ? HR_OK : make(s->stage, at->microbatch, true, grad_in);
+    if (!at->first)
+        TRY(make(s->stage, at->microbatch, true, grad_in));
+    if (s->of->pairs)
+        log_half(s, "W", at);
+    return HR_OK;
 }
 
 static hr_status forward(void *ctx, const hr_exec_at *at, hr_tensor *in,

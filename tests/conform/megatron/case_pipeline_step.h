@@ -14,7 +14,7 @@ typedef enum transfer { SEND_F, SEND_B, RECV_F, RECV_B, TRANSFERS } transfer;
 /* All lists are of the caller, in order. */
 typedef struct pipeline_log {
     json_t *compute
-        [PIPELINE_RANKS]; /* ["F",c,m], ["B",c,m], and with pairs ["run",..,..] */
+        [PIPELINE_RANKS]; /* ["F",c,m], ["B",c,m]; with pairs ["run",..,..], ["W",c,m] */
     json_t *moved[PIPELINE_RANKS][TRANSFERS]; /* payloads: "a0.1.2", "g0.1.2" */
     json_t *losses;                           /* microbatches whose loss was made */
 } pipeline_log;
