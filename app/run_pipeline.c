@@ -55,10 +55,6 @@ static hr_status generate(const train_options *o, pipeline *p)
                        : o->vp > 1                   ? "interleaved"
                                                      : "1f1b";
     snprintf(p->name, sizeof p->name, "%.63s", name);
-    if (strcmp(name, "seq-1f1b") == 0)
-        return hr_fail(HR_ERR_UNSUPPORTED, "schedule_refused",
-                       "--schedule seq-1f1b cuts sequences into parts, which attention "
-                       "here cannot do: it is for planning only");
     hr_status st = hr_schedule_generate(
         name,
         &(hr_generate_opts){HR_INIT(hr_generate_opts), .ranks = o->pp,
@@ -74,6 +70,11 @@ static hr_status check(const train_options *o, const pipeline *p)
     if (h.forward_only)
         return hr_fail(HR_ERR_INVALID, "schedule_refused",
                        "--schedule %s has no backward: nothing would be learned",
+                       p->name);
+    if (h.pieces > 1)
+        return hr_fail(HR_ERR_UNSUPPORTED, "schedule_refused",
+                       "--schedule %s cuts sequences into parts, which attention here "
+                       "cannot do: it is for planning only",
                        p->name);
     if (o->vp > 0 && h.stages != o->pp * o->vp &&
         h.placement != HR_PLACEMENT_BIDIRECTIONAL)

@@ -77,6 +77,8 @@ typedef struct hr_schedule_shape {
     hr_placement placement;
     const int *rank_of_stage; /* MAP: `stages` ranks; copied */
     bool forward_only;
+    int pieces; /* above 1: a sequence is this many microbatches on end, as of seq-1f1b,
+                   and what they attend to would have to be carried on; 0 is as 1 */
 } hr_schedule_shape;
 
 typedef struct hr_schedule hr_schedule;
@@ -125,7 +127,7 @@ HR_API HR_RESULT hr_status hr_schedule_set_latency(hr_schedule *s, int64_t laten
 HR_API void hr_schedule_get_comm(const hr_schedule *s, int64_t *comm, int64_t *latency,
                                  int *pair_discount);
 
-/* Our text form: sizes, placement, costs and the order of each rank. Text that was written by
+/* Our text form: sizes, placement, pieces, costs and the order of each rank. Text that was written by
  * hr_schedule_print() is read and written again without change.
  *
  * Owner:  *out is the caller's; text by free().
@@ -137,7 +139,7 @@ HR_API HR_RESULT hr_status hr_schedule_print(const hr_schedule *s, char **out);
 /* The CSV of PyTorch's pipelining: a line a rank, a field an action, empty fields idle. Both
  * forms, with and without communication, are read; sizes and placement follow from the
  * actions. Strict: text that PyTorch would drop without a word is an error here. What is
- * written has no idle fields.
+ * written has no idle fields. The format has no pieces: each is a microbatch.
  *
  * Errors: ERR_PARSE with line, field and reason; writing refuses (ERR_UNSUPPORTED)
  *         bidirectional placements, which the format cannot hold. */

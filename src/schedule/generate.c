@@ -163,6 +163,7 @@ static hr_status build(const hr__builder *w, const hr_generate_opts *o,
         .microbatches = b.m,
         .placement = w->placement,
         .forward_only = w->forward_only,
+        .pieces = w->pieces ? o->pieces : 1,
     };
     HR_TRY(hr_schedule_create(&shape, &b.s));
     b.st = set_costs(b.s, o);

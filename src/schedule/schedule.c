@@ -34,6 +34,10 @@ static hr_status check_sizes(const hr_schedule_shape *h)
         return hr_fail(HR_ERR_INVALID, "schedule_size",
                        "%d stages times %d microbatches: at most %d together",
                        h->stages, h->microbatches, (int)HR__MAX_CELLS);
+    if (h->pieces < 0 || (h->pieces > 1 && h->microbatches % h->pieces != 0))
+        return hr_fail(HR_ERR_INVALID, "schedule_size",
+                       "%d microbatches are not sequences of %d pieces each",
+                       h->microbatches, h->pieces);
     return HR_OK;
 }
 
@@ -113,6 +117,7 @@ hr_status hr_schedule_create(const hr_schedule_shape *shape, hr_schedule **out)
     s->microbatches = shape->microbatches;
     s->placement = shape->placement;
     s->forward_only = shape->forward_only;
+    s->pieces = shape->pieces > 1 ? shape->pieces : 1;
     s->order = calloc((size_t)s->ranks, sizeof *s->order);
     s->owner = calloc(2 * (size_t)s->stages, sizeof *s->owner);
     s->cost = calloc((size_t)s->stages, sizeof *s->cost);
@@ -212,6 +217,7 @@ void hr_schedule_get_shape(const hr_schedule *s, hr_schedule_shape *out)
         .placement = s->placement,
         .rank_of_stage = s->placement == HR_PLACEMENT_MAP ? s->owner : NULL,
         .forward_only = s->forward_only,
+        .pieces = s->pieces,
     };
 }
 
@@ -259,7 +265,7 @@ bool hr_schedule_equal(const hr_schedule *a, const hr_schedule *b)
 {
     if (a->ranks != b->ranks || a->stages != b->stages ||
         a->microbatches != b->microbatches || a->forward_only != b->forward_only ||
-        a->half != b->half)
+        a->half != b->half || a->pieces != b->pieces)
         return false;
     size_t bytes = (size_t)a->stages * sizeof *a->owner;
     if (memcmp(a->owner, b->owner, bytes) != 0 ||

@@ -22,6 +22,7 @@ struct hr_schedule {
     int ranks, stages, microbatches;
     hr_placement placement;
     bool forward_only;
+    int pieces;      /* of a sequence, at least 1 */
     bool lowered;    /* holds a send or a receive */
     bool shards;     /* holds an UNSHARD or RESHARD */
     bool reduces;    /* holds a REDUCE_GRAD */

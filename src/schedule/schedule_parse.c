@@ -6,6 +6,7 @@
  *     microbatches 2
  *     placement loop            (v, bidirectional, or map and a rank a stage, - for none)
  *     forward-only              (if so)
+ *     pieces 2                  (of a sequence, each a microbatch, if any)
  *     comm 0.1
  *     latency 0.02              (if any)
  *     pair-discount 10          (percent)
@@ -195,6 +196,16 @@ static hr_status read_recompute(reader *r)
     return HR_OK;
 }
 
+static hr_status read_pieces(reader *r)
+{
+    int64_t v = 0;
+    HR_TRY(number(r, r->s->microbatches, &v));
+    if (v < 1 || r->s->microbatches % v != 0)
+        return wrong(r, "a number that divides the microbatches is expected");
+    r->s->pieces = (int)v;
+    return line_ends(r);
+}
+
 static hr_status read_slot(reader *r, int rank)
 {
     const char *why = hr__slot_read(r->word, r->word_end, "", &r->slot);
@@ -235,6 +246,8 @@ static hr_status read_line(reader *r)
         r->s->forward_only = true;
         return line_ends(r);
     }
+    if (word_is(r, "pieces"))
+        return read_pieces(r);
     if (word_is(r, "comm")) {
         HR_TRY(ticks(r, &r->s->comm));
         return line_ends(r);

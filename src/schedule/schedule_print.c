@@ -121,6 +121,8 @@ hr_status hr_schedule_print(const hr_schedule *s, char **out)
     print_placement(f, s);
     if (s->forward_only)
         fputs("forward-only\n", f);
+    if (s->pieces > 1)
+        fprintf(f, "pieces %d\n", s->pieces);
     print_costs(f, s);
     for (int r = 0; r < s->ranks; r++)
         print_order(f, r, &s->order[r]);

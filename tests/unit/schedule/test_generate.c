@@ -181,10 +181,10 @@ static void a_limit_of_activations_is_kept(void **state)
             }
 }
 
-/* Pieces of a sequence go back from the last. */
+/* Pieces of a sequence go back from the last; what is made of the schedule knows of them. */
 static void sequences_come_in_pieces(void **state)
 {
-    hr_schedule *s = NULL;
+    hr_schedule *s = NULL, *lowered = NULL;
     hr_schedule_shape shape;
     hr_generate_opts o = sizes(1, 1, 2);
     char *text = NULL;
@@ -192,6 +192,11 @@ static void sequences_come_in_pieces(void **state)
     assert_int_equal(hr_schedule_generate("seq-1f1b", &o, &s), HR_OK);
     hr_schedule_get_shape(s, &shape);
     assert_int_equal(shape.microbatches, 6);
+    assert_int_equal(shape.pieces, 3);
+    assert_int_equal(hr_schedule_lower(s, NULL, &lowered), HR_OK);
+    hr_schedule_get_shape(lowered, &shape);
+    assert_int_equal(shape.pieces, 3);
+    hr_schedule_destroy(lowered);
     assert_int_equal(hr_schedule_print_csv(s, &text), HR_OK);
     assert_string_equal(text, "0F0,0F1,0F2,0B2,0F3,0B1,0F4,0B0,0F5,0B5,0B4,0B3\r\n");
     free(text);

@@ -40,10 +40,11 @@ static void text_is_read_and_written_without_change(void **state)
     hr_schedule_destroy(s);
 }
 
-static void each_placement_and_forward_only_survive(void **state)
+static void each_placement_and_kind_survives(void **state)
 {
     static const char *const texts[] = {
         "ranks 2\nstages 4\nmicrobatches 2\nplacement loop\nforward-only\n",
+        "ranks 2\nstages 2\nmicrobatches 4\nplacement loop\npieces 2\n",
         "ranks 2\nstages 4\nmicrobatches 2\nplacement v\n",
         "ranks 2\nstages 2\nmicrobatches 2\nplacement bidirectional\n",
         "ranks 2\nstages 2\nmicrobatches 2\nplacement map 1 -\n"};
@@ -94,6 +95,8 @@ static void a_wrong_field_is_named_with_its_line(void **state)
     assert_int_equal(read_changed("map 0 1 1 0", "map 0 1 1"), HR_ERR_PARSE);
     assert_int_equal(read_changed("map 0 1 1 0", "map 0 1 2 0"), HR_ERR_INVALID);
     assert_int_equal(read_changed("comm", "cone"), HR_ERR_PARSE);
+    assert_int_equal(read_changed("comm", "pieces 0\ncomm"), HR_ERR_PARSE);
+    assert_int_equal(read_changed("comm", "pieces 3\ncomm"), HR_ERR_PARSE);
     assert_int_equal(read_changed("microbatches 2", "microbatches 1000000000"),
                      HR_ERR_INVALID);
 }
@@ -261,7 +264,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(text_is_read_and_written_without_change),
-        cmocka_unit_test(each_placement_and_forward_only_survive),
+        cmocka_unit_test(each_placement_and_kind_survives),
         cmocka_unit_test(a_wrong_field_is_named_with_its_line),
         cmocka_unit_test(a_text_that_stops_anywhere_is_refused),
         cmocka_unit_test(csv_tells_sizes_and_placement),
