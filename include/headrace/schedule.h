@@ -377,8 +377,8 @@ typedef struct hr_optimise_report {
 /* Try every generator with all its parameters (groups, limits, chunks) and keep the best within the
  * limits; then search on from the best few and from list schedules, by moving actions of one
  * or all microbatches along their ranks, always within the limits. Never worse than the best
- * generator. A seed and a number of steps give the same schedule every time. Schedules of
- * more than 256 Ki pairs of stage and microbatch are taken from the generators that go by a rule alone.
+ * generator. A seed and a number of steps give the same schedule every time. Of more than 32 Ki
+ * pairs of stage and microbatch fewer groups are tried, and of generators only what they do by a rule.
  *
  * Owner:  *out is the caller's. `report` may be NULL.
  * Errors: ERR_INVALID: "infeasible" if no schedule at all is within the limits, the sentence has the

@@ -150,10 +150,11 @@ static hr_status set_costs(hr_schedule *s, const hr_generate_opts *o)
     return hr_schedule_set_comm(s, o->comm, 0);
 }
 
-static hr_status build(const hr__builder *w, const hr_generate_opts *o,
+static hr_status build(const hr__builder *w, const hr_generate_opts *o, bool rule,
                        hr_schedule **out)
 {
-    hr__build b = {.o = *o, .p = o->ranks, .v = o->chunks, .m = o->microbatches};
+    hr__build b = {
+        .o = *o, .p = o->ranks, .v = o->chunks, .m = o->microbatches, .rule = rule};
     if (w->pieces)
         b.m *= o->pieces;
     hr_schedule_shape shape = {
@@ -178,6 +179,27 @@ static hr_status build(const hr__builder *w, const hr_generate_opts *o,
     return b.st;
 }
 
+hr_status hr__generate(const hr__builder *w, const hr_generate_opts *opts, bool rule,
+                       hr_schedule **out)
+{
+    hr_generate_opts o = *opts;
+    *out = NULL;
+    HR_TRY(check_sizes(w, &o));
+    hr__answer answer = takes(w, o);
+    if (answer == HR__NO)
+        return refuse(w, &o);
+    hr_generate_opts filled = o;
+    if (w->defaults != NULL)
+        w->defaults(&filled);
+    HR_TRY(build(w, &filled, rule, out));
+    bool nothing = rule && hr_schedule_actions(*out) == 0;
+    if (!nothing && (answer == HR__YES || hr_schedule_check(*out, NULL, NULL) == HR_OK))
+        return HR_OK;
+    hr_schedule_destroy(*out);
+    *out = NULL;
+    return nothing ? HR_OK : refuse(w, &o);
+}
+
 hr_status hr_schedule_generate(const char *name, const hr_generate_opts *opts,
                                hr_schedule **out)
 {
@@ -191,20 +213,5 @@ hr_status hr_schedule_generate(const char *name, const hr_generate_opts *opts,
     if (opts == NULL)
         return hr_fail(HR_ERR_INVALID, "schedule_size", "%s without sizes", name);
     HR_CHECK_OPTS(opts, hr_generate_opts);
-    if (best)
-        return hr__generate_auto(opts, out);
-    hr_generate_opts o = *opts;
-    HR_TRY(check_sizes(w, &o));
-    hr__answer answer = takes(w, o);
-    if (answer == HR__NO)
-        return refuse(w, &o);
-    hr_generate_opts filled = o;
-    if (w->defaults != NULL)
-        w->defaults(&filled);
-    HR_TRY(build(w, &filled, out));
-    if (answer == HR__YES || hr_schedule_check(*out, NULL, NULL) == HR_OK)
-        return HR_OK;
-    hr_schedule_destroy(*out);
-    *out = NULL;
-    return refuse(w, &o);
+    return best ? hr__generate_auto(opts, out) : hr__generate(w, opts, false, out);
 }

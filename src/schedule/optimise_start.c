@@ -9,12 +9,17 @@
 
 enum {
     LIST_VARIANTS = 16,
-    SEARCHED_CELLS = 256 << 10, /* up to which builders that search are asked */
+    SEARCHED_CELLS =
+        32 << 10, /* up to which builders search, and all groups are tried */
+    PLACEMENTS = 3
 };
 
 typedef struct hunt {
     hr__goal *g;
     hr__starts *to;
+    int64_t floor[PLACEMENTS]; /* by placement: what no schedule of the chunks that are
+                                  tried now can be below */
+    bool v_orders;             /* searched already, within the limit */
 } hunt;
 
 static bool splits(const hr_schedule *s)
@@ -121,23 +126,41 @@ static hr_status shape(const hr__goal *g, hr_placement placement, int chunks,
     return st;
 }
 
-static hr_status try_generator(hunt *h, const hr__builder *w, hr_generate_opts o)
+static bool is_large(const hr_generate_opts *o)
 {
-    hr_schedule *s = NULL;
-    if (h->to->n > 0 && hr__goal_stopped(h->g))
-        return HR_OK;
-    hr_status st = hr_schedule_generate(w->name, &o, &s);
-    if (st < 0) /* it does not do these sizes */
-        return st == HR_ERR_NOMEM ? st : HR_OK;
-    return consider(h, s, w->name);
+    return (int64_t)o->ranks * o->chunks * o->microbatches > SEARCHED_CELLS;
 }
 
-/* Groups that it can have: all up to two rings of ranks, then whole rings. */
+/* Another generator of these chunks and placement could not be shorter. */
+static bool is_done(const hunt *h, const hr__builder *w)
+{
+    return h->to->generator != NULL &&
+           h->to->generator_makespan <= h->floor[w->placement];
+}
+
+static hr_status try_generator(hunt *h, const hr__builder *w, hr_generate_opts o,
+                               bool rule)
+{
+    hr_schedule *s = NULL;
+    if ((h->to->n > 0 && hr__goal_stopped(h->g)) || is_done(h, w))
+        return HR_OK;
+    hr_status st = hr__generate(w, &o, rule, &s);
+    if (st < 0) /* it does not do these sizes */
+        return st == HR_ERR_NOMEM ? st : HR_OK;
+    return s != NULL ? consider(h, s, w->name) : HR_OK;
+}
+
+/* Groups that it can have: all up to two rings of ranks, then whole rings; of large schedules a ring,
+ * then twice as much each time. */
 static hr_status try_groups(hunt *h, const hr__builder *w, hr_generate_opts o)
 {
     int p = o.ranks;
-    for (o.group = 1; o.group <= o.microbatches; o.group += o.group < 2 * p ? 1 : p)
-        HR_TRY(try_generator(h, w, o));
+    bool large = is_large(&o);
+    o.group = large ? p : 1;
+    while (o.group <= o.microbatches) {
+        HR_TRY(try_generator(h, w, o, false));
+        o.group += large ? o.group : o.group < 2 * p ? 1 : p;
+    }
     return HR_OK;
 }
 
@@ -164,13 +187,16 @@ static hr_status try_builder(hunt *h, const hr__builder *w, hr_generate_opts o,
     hr_generate_opts filled = o;
     if (w->defaults != NULL)
         w->defaults(&filled);
-    bool large = (int64_t)o.ranks * o.chunks * o.microbatches > SEARCHED_CELLS;
-    if (!large || filled.max_act == 0)
-        HR_TRY(try_generator(h, w, o));
+    bool large = is_large(&o);
+    HR_TRY(try_generator(h, w, o, large));
     if (filled.group != 0 && o.chunks > 1)
         return try_groups(h, w, o);
+    if (limit < 1 || limit == filled.max_act)
+        return HR_OK;
     o.max_act = limit;
-    return large || limit < 1 ? HR_OK : try_generator(h, w, o);
+    bool rule = large || (w->v_orders && h->v_orders);
+    h->v_orders |= w->v_orders;
+    return try_generator(h, w, o, rule);
 }
 
 static bool allowed(const hunt *h, const hr__builder *w, int chunks)
@@ -239,7 +265,8 @@ static hr_status try_lists(hunt *h, const hr_schedule *like)
             (stash && (rules.fused || sure == most)) ||
             (hr__chunks(like) == 1 && (rules.first_back || rules.first_in)))
             continue;
-        if (h->to->n > 0 && hr__goal_stopped(h->g))
+        if (h->g->least <= h->floor[like->placement] ||
+            (h->to->n > 0 && hr__goal_stopped(h->g)))
             return HR_OK;
         HR_TRY(try_list(h, like, &rules));
     }
@@ -267,11 +294,14 @@ static hr_status serial(hr_schedule *s, bool whole)
     return HR_OK;
 }
 
+/* Says what can be held at least, and what no schedule of this shape can be below. */
 static hr_status try_serial(hunt *h, const hr_schedule *like)
 {
     hr_schedule *s = NULL;
     HR_TRY(hr__like(like, &s));
     hr_status st = serial(s, h->g->o.whole_backward);
+    if (st >= 0 && s->pair_discount == 0) /* it has no pairs that could be cheaper */
+        st = hr_schedule_bound(s, &h->floor[s->placement]);
     if (st < 0) {
         hr_schedule_destroy(s);
         return st;
@@ -285,17 +315,29 @@ static hr_status try_serial(hunt *h, const hr_schedule *like)
     return consider(h, s, NULL);
 }
 
-static hr_status try_placement(hunt *h, hr_placement placement, int chunks)
+/* ---- all of a number of chunks ---- */
+
+static bool has_placement(const hunt *h, hr_placement placement, int chunks)
+{
+    static const int needed[PLACEMENTS] = {
+        [HR_PLACEMENT_V] = 2, [HR_PLACEMENT_BIDIRECTIONAL] = 1}; /* LOOP: any */
+    return (h->g->o.placements & 1u << placement) != 0 &&
+           (needed[placement] == 0 || needed[placement] == chunks) &&
+           (placement != HR_PLACEMENT_BIDIRECTIONAL || h->g->o.microbatches % 2 == 0);
+}
+
+/* With what is tried of it alone, whatever the generators do. */
+static hr_status try_placement(hunt *h, hr_placement placement, int chunks, bool lists)
 {
     hr_schedule *like = NULL;
-    if ((h->g->o.placements & 1u << placement) == 0 ||
-        (placement == HR_PLACEMENT_BIDIRECTIONAL && h->g->o.microbatches % 2 != 0))
+    if (!has_placement(h, placement, chunks))
         return HR_OK;
     HR_TRY(shape(h->g, placement, chunks, &like));
-    hr_status st = try_serial(h, like);
-    bool lists =
-        placement != HR_PLACEMENT_BIDIRECTIONAL && hr__cells(like) <= SEARCHED_CELLS;
-    if (st >= 0 && lists)
+    hr_status st = HR_OK;
+    if (!lists)
+        st = try_serial(h, like);
+    else if (placement != HR_PLACEMENT_BIDIRECTIONAL &&
+             hr__cells(like) <= SEARCHED_CELLS)
         st = try_lists(h, like);
     hr_schedule_destroy(like);
     return st;
@@ -303,19 +345,18 @@ static hr_status try_placement(hunt *h, hr_placement placement, int chunks)
 
 hr_status hr__find_starts(hr__goal *g, hr__starts *out)
 {
-    hunt h = {g, out};
     hr_status st = HR_OK;
     *out = (hr__starts){.least_bytes = -1};
     for (int v = 1; v <= g->o.chunks && st >= 0; v++) {
+        hunt h = {.g = g, .to = out};
         if (!hr__goal_takes_chunks(g, v))
             continue;
-        st = try_builders(&h, v);
+        for (int k = 0; k < PLACEMENTS && st >= 0; k++)
+            st = try_placement(&h, (hr_placement)k, v, false);
         if (st >= 0)
-            st = try_placement(&h, HR_PLACEMENT_LOOP, v);
-        if (st >= 0 && v == 2)
-            st = try_placement(&h, HR_PLACEMENT_V, v);
-        if (st >= 0 && v == 1)
-            st = try_placement(&h, HR_PLACEMENT_BIDIRECTIONAL, v);
+            st = try_builders(&h, v);
+        for (int k = 0; k < PLACEMENTS && st >= 0; k++)
+            st = try_placement(&h, (hr_placement)k, v, true);
     }
     if (st < 0)
         hr__starts_fini(out);

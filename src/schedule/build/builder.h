@@ -8,6 +8,7 @@ typedef struct hr__build {
     hr_schedule *s; /* made of the builder's placement before `order` is called */
     hr_generate_opts o;
     int p, v, m;  /* ranks, chunks a rank, microbatches (of seq-1f1b: its pieces) */
+    bool rule;    /* only what it does by a rule: nothing is searched for */
     hr_status st; /* the first failure of put; later puts do nothing */
     int64_t makespan, shaken; /* of `s`, as hr__keep_better() found them; 0: not yet */
 } hr__build;
@@ -21,7 +22,8 @@ typedef struct hr__builder {
     int chunks; /* the only number of chunks that it does; 0: any */
     hr_placement placement;
     bool forward_only;
-    bool pieces; /* microbatches come in `pieces` */
+    bool pieces;   /* microbatches come in `pieces` */
+    bool v_orders; /* within a limit its search is that of hr__v_orders() */
 
     /* Optional: fills in defaults of `o` that depend on its sizes. */
     void (*defaults)(hr_generate_opts *o);
@@ -36,6 +38,11 @@ typedef struct hr__builder {
 
 /* NULL-ended, in table.c. */
 extern const hr__builder *const hr__builders[];
+
+/* hr_schedule_generate() by its builder. With `rule` what a search would have found may be missing: *out is
+ * NULL where there is nothing without one. */
+hr_status hr__generate(const hr__builder *w, const hr_generate_opts *opts, bool rule,
+                       hr_schedule **out);
 
 /* Append to the order of a rank. */
 void hr__put(hr__build *b, int rank, hr_action_kind kind, int stage, int microbatch);

@@ -30,6 +30,7 @@ const hr__builder hr__build_v_half = {
     .about = "zero bubble on a V in about half of its activations",
     .chunks = 2,
     .placement = HR_PLACEMENT_V,
+    .v_orders = true,
     .defaults = defaults,
     .takes = hr__v_takes,
     .rule = "a limit of at least two activations a rank",

@@ -100,26 +100,62 @@ static void keep(hr__build *b, hr_schedule *s, bool fused)
         hr__keep_better(b, s);
 }
 
-static void try_pattern(hr__build *b, const hr__steps *steps, bool fused)
+enum {
+    LONGEST = 4 /* step of a pattern */,
+    PATTERNS = LONGEST * LONGEST * LONGEST * LONGEST
+};
+
+/* Patterns that were tried. Many steps end in the same places, the next ones that are free. */
+typedef struct tried {
+    uint64_t print[PATTERNS];
+    int n;
+} tried;
+
+/* FNV-1a over all orders. */
+static uint64_t fingerprint(const hr_schedule *s)
+{
+    uint64_t h = 0xcbf29ce484222325U;
+    for (int r = 0; r < s->ranks; r++)
+        for (size_t i = 0; i < s->order[r].n; i++) {
+            const hr_action *a = &s->order[r].a[i];
+            h = (h ^ (uint64_t)a->microbatch) * 0x100000001b3U;
+            h = (h ^ (a->stage * (uint64_t)HR_ACTION_SEND_F + a->kind)) *
+                0x100000001b3U;
+        }
+    return h;
+}
+
+static bool is_new(tried *t, const hr_schedule *pattern)
+{
+    uint64_t print = fingerprint(pattern);
+    for (int k = 0; k < t->n; k++)
+        if (t->print[k] == print)
+            return false;
+    t->print[t->n++] = print;
+    return true;
+}
+
+static void try_pattern(hr__build *b, tried *t, const hr__steps *steps, bool fused)
 {
     hr__warm how = {.limit = b->o.max_act, .room = b->o.max_act, .fused = fused};
     hr_schedule *pattern = unroll(b, steps, fused);
-    if (pattern != NULL && fits(pattern, b->o.max_act))
+    if (pattern != NULL && is_new(t, pattern) && fits(pattern, b->o.max_act))
         keep(b, warm_up(b, pattern, &how), fused);
     hr_schedule_destroy(pattern);
 }
 
-enum { LONGEST = 4 }; /* step of a pattern */
-
 static void search(hr__build *b, bool fused)
 {
-    for (int k = 0; k < LONGEST * LONGEST * LONGEST * LONGEST && b->st >= 0; k++) {
+    tried t = {.n = 0};
+    if (b->rule)
+        return;
+    for (int k = 0; k < PATTERNS && b->st >= 0; k++) {
         hr__steps steps = {.down_f = 1 + k % LONGEST,
                            .up_f = 1 + k / LONGEST % LONGEST,
                            .down_b = 1 + k / LONGEST / LONGEST % LONGEST,
                            .up_b = 1 + k / LONGEST / LONGEST / LONGEST};
         if (!fused || (steps.down_b > 1 && steps.up_b > 1)) /* a whole one takes two */
-            try_pattern(b, &steps, fused);
+            try_pattern(b, &t, &steps, fused);
     }
     if (b->st >= 0)
         hr__list_best(b, &(hr__list_rules){.limit = b->o.max_act, .fused = fused});

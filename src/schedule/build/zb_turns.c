@@ -59,6 +59,6 @@ void hr__zb_orders(hr__build *b)
 {
     for (int k = 0; k < 2 && b->st >= 0; k++)
         try_turns(b, k == 0);
-    if (b->st >= 0)
+    if (b->st >= 0 && !b->rule)
         hr__list_best(b, &(hr__list_rules){.limit = b->o.max_act});
 }

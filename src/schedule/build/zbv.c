@@ -89,6 +89,7 @@ const hr__builder hr__build_zbv = {
     .about = "zero bubble on a V of two chunks a rank",
     .chunks = 2,
     .placement = HR_PLACEMENT_V,
+    .v_orders = true,
     .takes = takes,
     .rule = "a limit of at least two activations a rank",
     .orders = orders,
