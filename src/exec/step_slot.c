@@ -203,6 +203,23 @@ static bool run_together(const hr__step *x, const hr__op *op, const hr__act **f,
            stage_of(x, *f)->pair == stage_of(x, *b)->pair;
 }
 
+/* What the first makes leaves before the second begins. */
+static hr_status run_in_turn(hr__step *x, const hr__op *op)
+{
+    for (int i = 0; i < op->n; i++) {
+        const hr__act *a = &x->p->act[op->first + i];
+        HR_TRY(run_act(x, a));
+        hr_status st = leave(x, a, value(x, a->out));
+        if (st < 0)
+            return hr__op_failed(x, &x->p->op[a->send], st);
+        if (a->out != HR__NONE && x->p->cell[a->out].sent) {
+            hr_tensor_release(x->p->cell[a->out].t);
+            x->p->cell[a->out].t = NULL;
+        }
+    }
+    return HR_OK;
+}
+
 hr_status hr__run_slot(hr__step *x, const hr__op *op)
 {
     const hr__act *f, *b;
@@ -212,8 +229,7 @@ hr_status hr__run_slot(hr__step *x, const hr__op *op)
         if (st < 0)
             return hr__pair_failed(x, f, b, st);
     } else {
-        for (int i = 0; i < op->n; i++)
-            HR_TRY(run_act(x, &x->p->act[op->first + i]));
+        HR_TRY(run_in_turn(x, op));
     }
     hr_event *end = x->e->slot[x->slots++ % HR__SLOTS_BEHIND];
     return hr_event_record(end, x->compute);

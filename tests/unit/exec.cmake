@@ -6,3 +6,5 @@ hr_test(unit.plan_stage_ranks SOURCES exec/test_plan_stage_ranks.c exec/stage_ri
   plan/toy_model.c ROOMS exec LABELS tsan)
 hr_test(unit.missing_arguments SOURCES exec/test_missing_arguments.c ROOMS exec)
 hr_test(unit.exec_failures SOURCES exec/test_exec_failures.c exec/handy.c ROOMS exec LABELS tsan)
+hr_test(unit.exec_grid SOURCES exec/test_exec_grid.c exec/handy.c ROOMS exec)
+hr_test(unit.exec_memory SOURCES exec/test_exec_memory.c exec/handy.c ROOMS exec)

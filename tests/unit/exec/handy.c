@@ -156,12 +156,8 @@ static hr_status forward(void *ctx, const hr_exec_at *at, hr_tensor *in,
     int m = at->microbatch, n = length_of(s->h, m);
     HR_TRY(enter(s, HR_ACTION_F, at));
     HR_TRY(keep_input(s, at, in));
-    s->forwards++;
     if (at->last) {
-        /* The loss is its sum; what backward needs of it is its scale. */
-        HR_TRY(make(s->h, m, &s->dy[m]));
-        HR_TRY(launch((struct work){
-            .out = hr_tensor_f32(s->dy[m]), .by = (float)at->scale, .n = n}));
+        s->scale[m] = (float)at->scale; /* the loss is the sum of y, times that */
     } else {
         HR_TRY(make_output(s, HR_ACTION_F, m, out));
         HR_TRY(launch((struct work){.out = hr_tensor_f32(*out),
@@ -172,11 +168,22 @@ static hr_status forward(void *ctx, const hr_exec_at *at, hr_tensor *in,
     }
     if (at->backward)
         note_live(s->h, 1);
-    else {
+    else
         let_go(&s->x[m]);
-        let_go(&s->dy[m]);
-    }
     return HR_OK;
+}
+
+/* Where the model ends its gradient is the scale of the loss. */
+static hr_status keep_grad(handy_stage *s, const hr_exec_at *at, hr_tensor *grad)
+{
+    int m = at->microbatch;
+    if (!at->last) {
+        s->dy[m] = hr_tensor_retain(grad);
+        return HR_OK;
+    }
+    HR_TRY(make(s->h, m, &s->dy[m]));
+    return launch((struct work){
+        .out = hr_tensor_f32(s->dy[m]), .by = s->scale[m], .n = length_of(s->h, m)});
 }
 
 /* From s->dy[m], which goes on to the weight gradient. */
@@ -184,9 +191,8 @@ static hr_status back(handy_stage *s, const hr_exec_at *at, hr_tensor *grad,
                       hr_tensor **out)
 {
     int m = at->microbatch, n = length_of(s->h, m);
-    HANDY_EXPECT((grad == NULL) == at->last && (s->dy[m] != NULL) == at->last);
-    if (grad)
-        s->dy[m] = hr_tensor_retain(grad);
+    HANDY_EXPECT((grad == NULL) == at->last && s->dy[m] == NULL);
+    HR_TRY(keep_grad(s, at, grad));
     struct work w = {
         .a = hr_tensor_f32(s->dy[m]), .by = handy_weight(s->stage), .n = n};
     if (at->first) {
@@ -427,7 +433,7 @@ hr_status handy_zero(handy *h)
     h->paired = h->live = h->peak = 0;
     for (int i = 0; i < HANDY_STAGES; i++) {
         handy_stage *s = &h->stage[i];
-        s->forwards = s->reductions = 0;
+        s->reductions = 0;
         s->reduced = false;
         memset(s->wgrads, 0, sizeof s->wgrads);
     }

@@ -28,7 +28,8 @@ typedef struct handy_stage {
     int stage;
     float *dw; /* device */
     hr_tensor *x[HANDY_MICROBATCHES], *dy[HANDY_MICROBATCHES];
-    int forwards, wgrads[HANDY_MICROBATCHES], reductions;
+    float scale[HANDY_MICROBATCHES]; /* of the loss, on the last */
+    int wgrads[HANDY_MICROBATCHES], reductions;
     bool reduced;
 } handy_stage;
 
