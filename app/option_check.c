@@ -118,13 +118,22 @@ static hr_status check_rate(train_options *o, option_set given)
     return HR_OK;
 }
 
+/* Without an all-to-all a pair hides nothing, and makes the pipeline longer. */
+static void choose_overlap(train_options *o, option_set given)
+{
+    bool asked = is_given(given, "overlap");
+    if (!asked)
+        o->overlap = o->ep > 1;
+    o->overlap_asked = asked && o->overlap;
+}
+
 hr_status hr_app_check_train(train_options *o, option_set given)
 {
     APP_TRY(check_shape(&o->model));
     APP_TRY(check_ranks(o));
     APP_TRY(check_batch(o, given));
     APP_TRY(check_rate(o, given));
-    o->overlap_asked = o->overlap && is_given(given, "overlap");
+    choose_overlap(o, given);
     if (!o->data[0] || !o->out[0])
         return hr_fail(HR_ERR_INVALID, "option_value", "--%s is empty; it wants a path",
                        o->data[0] ? "out" : "data");

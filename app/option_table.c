@@ -92,7 +92,7 @@ static const option_spec train_spec[] = {
     {TEXT("device", device, "NAME", "host"), .help = "where kernels run",
      .missing = "any other device"},
     HEADING("Schedule"),
-    {CHOICE("overlap", overlap, off_on, "on"),
+    {CHOICE("overlap", overlap, off_on, "on"), .shown = "on; at --ep 1 off",
      .help = "hide all-to-all behind another microbatch"},
     {CHOICE("delay-wgrad", delay_wgrad, off_on, "on"),
      .help = "weight gradients after the transfers they would hold up"},

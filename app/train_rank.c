@@ -30,8 +30,11 @@ static hr_status open_streams(train_rank *r)
     APP_TRY(open_stream("counts", greatest, &r->counts_stream));
     APP_TRY(open_stream("communication", least, &r->grads_stream));
     APP_TRY(hr_set_streams(r->comm, true));
-    if (!r->job->opts->overlap) /* serial: the same work, all issued to one stream */
-        r->comm = r->grads_stream = r->compute;
+    bool serial = !r->job->opts->overlap;
+    if (serial) /* the same work, all issued to one stream */
+        r->comm = r->compute;
+    if (serial && r->job->opts->ep > 1) /* else off is not asked for */
+        r->grads_stream = r->compute;
     return hr_event_create(dev, &r->fence);
 }
 

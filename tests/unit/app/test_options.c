@@ -155,9 +155,25 @@ static void ranks_are_stages_times_replicas(void **state)
     assert_int_equal(parse("--pp 4 --ep 2"), HR_OK);
     assert_int_equal(o.dp, 2);
     assert_int_equal(o.overlap_asked, 0);
-    assert_int_equal(parse("--overlap on"), HR_OK);
-    assert_int_equal(o.overlap_asked, 1);
     refused("--pp 0", "--pp 0", "is 1");
+}
+
+static void pairs_are_for_an_all_to_all_unless_asked_for(void **state)
+{
+    static const struct {
+        const char *line;
+        int overlap, asked;
+    } t[] = {{"--ep 2", 1, 0},
+             {"--ep 1", 0, 0},
+             {"--ep 1 --dp 2", 0, 0},
+             {"--ep 1 --overlap on", 1, 1},
+             {"--overlap on --ep 2", 1, 1},
+             {"--overlap off", 0, 0}};
+    for (size_t i = 0; i < sizeof t / sizeof *t; i++) {
+        assert_int_equal(parse(t[i].line), HR_OK);
+        assert_int_equal(o.overlap, t[i].overlap);
+        assert_int_equal(o.overlap_asked, t[i].asked);
+    }
 }
 
 static void options_that_do_not_fit_together_are_refused(void **state)
@@ -241,6 +257,7 @@ int main(void)
         cmocka_unit_test(a_value_of_another_kind_is_refused),
         cmocka_unit_test(what_later_builds_bring_is_taken_at_its_trivial_value_only),
         cmocka_unit_test(ranks_are_stages_times_replicas),
+        cmocka_unit_test(pairs_are_for_an_all_to_all_unless_asked_for),
         cmocka_unit_test(options_that_do_not_fit_together_are_refused),
         cmocka_unit_test(a_path_that_is_too_long_is_refused),
         cmocka_unit_test(help_asks_to_run_nothing),
