@@ -18,39 +18,6 @@ static bool has_shards(const hr_schedule *s, int ranks)
     return false;
 }
 
-/* Microbatches before the first backward of the first rank, that one included: the pieces that
- * a sequence has, if the schedule is one over pieces. */
-static int pieces_of(const hr_schedule *s)
-{
-    size_t n;
-    const hr_action *a = hr_schedule_order(s, 0, &n);
-    for (size_t i = 0; i < n; i++)
-        if (a[i].kind == HR_ACTION_B)
-            return a[i].microbatch + 1;
-    return 1;
-}
-
-/* Is it the one that goes over pieces of sequences? That cannot be seen from an action: each piece
- * is a microbatch there. Of a single sequence it is looped-bfs, to the action. */
-static bool is_by_sequence(const hr_schedule *s, const hr_schedule_shape *shape)
-{
-    int pieces = pieces_of(s);
-    hr_generate_opts o = {HR_INIT(hr_generate_opts), .ranks = shape->ranks,
-                          .microbatches = shape->microbatches / pieces,
-                          .pieces = pieces};
-    hr_schedule *like = NULL, *lowered = NULL;
-    if (pieces < 2 || o.microbatches < 2 || shape->microbatches % pieces ||
-        shape->stages != shape->ranks)
-        return false;
-    hr_status st = hr_schedule_generate("seq-1f1b", &o, &like);
-    if (st >= 0)
-        st = hr_schedule_lower(like, NULL, &lowered);
-    bool same = st >= 0 && hr_schedule_equal(lowered, s);
-    hr_schedule_destroy(lowered);
-    hr_schedule_destroy(like);
-    return same;
-}
-
 static hr_status check_can_run(const hr_exec *e, const hr_schedule *s)
 {
     hr_schedule_shape shape;
@@ -58,13 +25,13 @@ static hr_status check_can_run(const hr_exec *e, const hr_schedule *s)
     if (has_shards(s, shape.ranks))
         return hr_fail(HR_ERR_UNSUPPORTED, "exec_shards",
                        "the schedule gathers weights (UNSHARD), which no stage does");
-    if (is_by_sequence(s, &shape))
+    if (shape.pieces > 1)
         return hr_fail(
             HR_ERR_UNSUPPORTED, "exec_sequence",
             "the schedule goes over parts of sequences (%d ranks, %d stages, "
-            "%d parts), which is for planning only: attention would have to "
-            "carry its keys from part to part; run 1f1b instead",
-            shape.ranks, shape.stages, shape.microbatches);
+            "%d parts, %d a sequence), which is for planning only: attention "
+            "would have to carry its keys from part to part; run 1f1b instead",
+            shape.ranks, shape.stages, shape.microbatches, shape.pieces);
     if (e->shape && e->n_shapes != shape.stages)
         return hr_fail(HR_ERR_INVALID, "exec_shapes",
                        "the schedule has %d stages, shapes are given for %d",
