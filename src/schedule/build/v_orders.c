@@ -101,13 +101,14 @@ static void keep(hr__build *b, hr_schedule *s, bool fused)
 }
 
 enum {
-    LONGEST = 4 /* step of a pattern */,
-    PATTERNS = LONGEST * LONGEST * LONGEST * LONGEST
+    LONGEST = 4, /* step of a pattern */
+    PATTERNS = LONGEST * LONGEST * LONGEST * LONGEST,
+    KNOTS = 16
 };
 
 /* Patterns that were tried. Many steps end in the same places, the next ones that are free. */
 typedef struct tried {
-    uint64_t print[PATTERNS];
+    uint64_t print[PATTERNS + KNOTS];
     int n;
 } tried;
 
@@ -144,6 +145,16 @@ static void try_pattern(hr__build *b, tried *t, const hr__steps *steps, bool fus
     hr_schedule_destroy(pattern);
 }
 
+/* Straight ways that wait at one rank, by which a limit is used up that they would leave room in. */
+static void try_knots(hr__build *b, tried *t, bool fused)
+{
+    hr__steps steps = {
+        .down_f = 1, .up_f = 1, .down_b = fused ? 2 : 1, .up_b = fused ? 2 : 1};
+    for (steps.knot = 1; steps.knot < b->p - 1 && steps.knot <= KNOTS && b->st >= 0;
+         steps.knot++)
+        try_pattern(b, t, &steps, fused);
+}
+
 static void search(hr__build *b, bool fused)
 {
     tried t = {.n = 0};
@@ -157,6 +168,7 @@ static void search(hr__build *b, bool fused)
         if (!fused || (steps.down_b > 1 && steps.up_b > 1)) /* a whole one takes two */
             try_pattern(b, &t, &steps, fused);
     }
+    try_knots(b, &t, fused);
     if (b->st >= 0)
         hr__list_best(b, &(hr__list_rules){.limit = b->o.max_act, .fused = fused});
 }
