@@ -2,7 +2,7 @@
  * JSON object, which is then printed as it is or as text. */
 #include "commands.h"
 #include "headrace/device.h"
-#include "headrace/group.h"
+#include "headrace/group_mpi.h"
 
 #include <cairo.h>
 #include <dlfcn.h>
@@ -41,8 +41,8 @@ static json_t *engines(void)
     json_t *list = json_array();
     for (int i = 0; hr_local_engine_name(i); i++)
         json_array_append_new(list, offer(hr_local_engine_name(i), true, NULL));
-    json_array_append_new(
-        list, offer("mpi", false, "this build has no MPI engine for groups"));
+    const char *why, *mpi = hr_mpi_library(&why);
+    json_array_append_new(list, offer("mpi", mpi != NULL, why));
     json_array_append_new(
         list, offer("nccl", false, "this build has no NCCL engine for groups"));
     return list;
@@ -68,6 +68,8 @@ static json_t *libraries(void)
     json_object_set_new(o, "jansson", json_string(jansson_version_str()));
     json_object_set_new(o, "cairo", json_string(cairo_version_string()));
     json_object_set_new(o, "hwloc", json_string(hwloc));
+    if (hr_mpi_library(NULL))
+        json_object_set_new(o, "mpi", json_string(hr_mpi_library(NULL)));
     json_object_set_new(o, "glibc", json_string(gnu_get_libc_version()));
     json_object_set_new(o, "compiler", json_string(__VERSION__));
     return o;

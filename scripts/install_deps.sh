@@ -8,7 +8,7 @@ set -eu
 demo_packages="gcc libc6-dev make cmake pkg-config libopenblas-pthread-dev libjansson-dev
     libcairo2-dev libhwloc-dev fonts-dejavu-core"
 test_packages="libcmocka-dev clang clang-format clang-tidy cppcheck libclang-rt-14-dev valgrind
-    g++ python3 git libdlpack-dev"
+    g++ python3 git libdlpack-dev libopenmpi-dev openmpi-bin"
 peer_packages="python3-torch python3-pip libopenblas0-openmp libstarpu-dev pocl-opencl-icd
     ocl-icd-opencl-dev opencl-headers"
 
@@ -34,6 +34,8 @@ works() {
     libjansson-dev) pkg-config --exists jansson ;;
     libcairo2-dev) pkg-config --exists cairo ;;
     libhwloc-dev) pkg-config --exists hwloc ;;
+    libopenmpi-dev) command -v mpicc ;;
+    openmpi-bin) command -v mpirun ;;
     libcmocka-dev) pkg-config --exists cmocka ;;
     fonts-dejavu-core | libclang-rt-14-dev | libdlpack-dev) true ;; # nothing stops without them
     libstarpu-dev) pkg-config --exists starpu-1.3 ;;

@@ -7,6 +7,7 @@
 #include "headrace/device.h"
 #include "headrace/exec.h"
 #include "headrace/group.h"
+#include "headrace/group_mpi.h"
 #include "headrace/moe.h"
 #include "headrace/ops.h"
 #include "headrace/pipeline.h"

@@ -9,20 +9,29 @@
 
 #include <cmocka.h>
 
-#include "headrace/group.h"
+#include "headrace/group_mpi.h"
 
 typedef struct engine {
     const char *name;
     bool buffers;    /* a send may end without its receive */
     double delay_us; /* hr_local_opts, short enough for many operations */
+    bool
+        processes; /* a rank is a process: only as many ranks as there are, no memory in common */
 } engine;
 
-extern const engine engines[];
-extern const int n_engines;
+/* Those of one process; the one of many where a launcher has started this program. */
+extern const engine *engines;
+extern int n_engines;
 
-/* Run fn on n ranks over the engine; `o` may be NULL. */
+/* It has that many ranks, or may. */
+bool runs(const engine *e, int n);
+
+/* Run fn on n ranks over the engine; `o` may be NULL. OK where the engine has another number of ranks. */
 hr_status run_on(const engine *e, int n, const hr_local_opts *o, hr_rank_fn fn,
                  void *arg);
+
+/* The ranks of this test meet in memory, or want a link that is imitated. */
+void skip_across_processes(void);
 
 /* fn succeeds on every engine, plain and with launch_blocking, for these numbers of ranks. */
 void succeeds(const int *sizes, int n_sizes, hr_rank_fn fn, void *arg);

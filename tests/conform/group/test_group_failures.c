@@ -131,6 +131,7 @@ static hr_status crossed(hr_group *g, void *arg)
 /* Whoever finds it: it names both operations, with what they are for. */
 static void a_time_out_says_where_the_missing_rank_is(void **state)
 {
+    skip_across_processes();
     for (int e = 0; e < n_engines; e++) {
         atomic_int gate = 0;
         hr_local_opts o = {HR_INIT(hr_local_opts), .timeout_s = 0.3};
@@ -229,7 +230,8 @@ static hr_status fail_on_host(hr_group *g, void *arg)
 static void a_function_that_fails_ends_the_job(void **state)
 {
     fails(3, NULL, fail_on_host, NULL, HR_ERR_PARSE, WORDS("rank 0: bad line 7"));
-    assert_string_equal(hr_last_reason(), "test");
+    if (runs(&engines[0], 3))
+        assert_string_equal(hr_last_reason(), "test");
 }
 
 /* The long transfer of an imitated link ends when a rank outside of it aborts the job. */
@@ -264,6 +266,7 @@ static hr_status abort_transfer(hr_group *world, void *arg)
 
 static void abort_ends_a_long_transfer(void **state)
 {
+    skip_across_processes();
     hr_local_opts o = {HR_INIT(hr_local_opts), .link_us = 9e8}; /* 900 s */
     atomic_int begun = 0;
     fails(3, &o, abort_transfer, &begun, HR_ERR_ABORTED, WORDS("rank 2: interrupted"));
@@ -405,6 +408,7 @@ static hr_status reset_late(hr_group *g, void *arg)
 
 static void a_reset_that_timed_out_can_be_tried_again(void **state)
 {
+    skip_across_processes();
     hr_local_opts o = {HR_INIT(hr_local_opts), .timeout_s = 0.5};
     for (int e = 0; e < n_engines; e++) {
         atomic_int tried = 0;

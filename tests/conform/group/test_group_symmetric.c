@@ -343,6 +343,7 @@ static hr_status over_link(hr_group *g, void *arg)
 
 static void the_imitated_link_carries_the_rows_that_there_are(void **state)
 {
+    skip_across_processes();
     hr_local_opts o = {HR_INIT(hr_local_opts), .link_gbps = 2e-5};
     for (int e = 0; e < n_engines; e++)
         assert_int_equal(run_on(&engines[e], 2, &o, over_link, NULL), HR_OK);

@@ -1,0 +1,351 @@
+/* Collectives: one step in which every member says to every other what it was called with, and the bytes
+ * go where they belong. Sums are taken here, in rank order, from the bytes of all: no reduction of MPI
+ * promises an order.
+ *
+ * all_reduce cuts the elements by member: each reduces its own part from all sources, and a second step,
+ * which needs no words any more, brings the parts to all. */
+#include "base/try.h"
+#include "group/group_spans.h"
+#include "group/mpi/mpi_member.h"
+#include "group/reduce.h"
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct collective {
+    hr__mpi_member *m;
+    const hr__mpi_post *p;
+    const hr__call *c;
+    hr__mpi_exchange *x;
+    int n, me;
+    size_t eb;
+} collective;
+
+/* ---- agreement ---- */
+static hr_status check(hr__mpi_exchange *x, const hr__leg *leg, const hr__head *head)
+{
+    const int *global = x->m->global;
+    if (!hr__call_same(&head->call, &x->mine.call) ||
+        head->window_offset != x->mine.window_offset)
+        return HR_PENDING; /* until all have said what they do */
+    if ((size_t)head->bytes == leg->bytes)
+        return HR_OK;
+    const hr_op_label label = {head->what[0] ? head->what : NULL, head->stage,
+                               head->chunk, head->microbatch};
+    return hr_fail(
+        HR_ERR_MISMATCH, "count_mismatch",
+        "%s: rank %d sends %lld elements to rank %d, which expects %lld",
+        hr__where_write(global, x->m->base.size, "operation", x->m->ops, &label).text,
+        global[leg->peer], (long long)head->elements, global[x->m->base.rank],
+        (long long)leg->elements);
+}
+
+static hr__call_text describe(const hr__head *head)
+{
+    hr__call c = head->call;
+    hr__window *w = calloc(1, sizeof *w);
+    hr__call_text text = {""};
+    if (!w)
+        return text;
+    w->offset = head->window_offset;
+    c.window = w;
+    text = hr__call_describe(&c);
+    free(w);
+    return text;
+}
+
+static hr_status disagree(const collective *k, const hr__head *first,
+                          const hr__head *other, int i)
+{
+    const hr_op_label label = {first->what[0] ? first->what : NULL, first->stage,
+                               first->chunk, first->microbatch};
+    const int *global = k->m->global;
+    return hr_fail(HR_ERR_MISMATCH, "call_mismatch",
+                   "%s: rank %d calls %s but rank %d calls %s",
+                   hr__where_write(global, k->n, "operation", k->m->ops, &label).text,
+                   global[0], describe(first).text, global[i], describe(other).text);
+}
+
+/* All heads are here: the same sentence on whoever finds it. */
+static hr_status check_all(const collective *k)
+{
+    const hr__head *first = &k->x->mine;
+    bool held = false;
+    for (int i = 0; i < k->x->n; i++) {
+        const hr__leg *leg = &k->x->legs[i];
+        held = held || leg->stage == HR__LEG_HELD;
+        if (!leg->send && leg->peer == 0)
+            first = hr__exchange_head(k->x, leg);
+    }
+    for (int i = 0; held && i < k->x->n; i++) {
+        const hr__leg *leg = &k->x->legs[i];
+        const hr__head *other = hr__exchange_head(k->x, leg);
+        if (!leg->send && (!hr__call_same(&first->call, &other->call) ||
+                           first->window_offset != other->window_offset))
+            return disagree(k, first, other, leg->peer);
+    }
+    return held ? disagree(k, first, &k->x->mine, k->me) : HR_OK;
+}
+
+static void write_head(const collective *k)
+{
+    hr__head *h = &k->x->mine;
+    const hr_op_label *l = &k->p->label;
+    *h = (hr__head){.call = *k->c,
+                    .stage = l->stage,
+                    .chunk = l->chunk,
+                    .microbatch = l->microbatch};
+    if (l->what)
+        snprintf(h->what, sizeof h->what, "%s", l->what);
+    if (h->call.window)
+        h->window_offset = h->call.window->offset;
+    h->call.send = h->call.recv = NULL;
+    h->call.send_counts = h->call.recv_counts = NULL;
+    h->call.window = NULL;
+}
+
+/* ---- which bytes go where ---- */
+static char *at(const void *base, int64_t element, size_t element_bytes)
+{
+    return base ? (char *)(uintptr_t)base + element * (int64_t)element_bytes : NULL;
+}
+
+static hr_status reserve(hr__mpi_member *m, size_t bytes)
+{
+    if (bytes <= m->scratch_bytes)
+        return HR_OK;
+    free(m->scratch);
+    m->scratch = malloc(bytes);
+    m->scratch_bytes = m->scratch ? bytes : 0;
+    return m->scratch ? HR_OK
+                      : hr_fail(HR_ERR_NOMEM, NULL, "%zu bytes to reduce", bytes);
+}
+
+/* Where member r's part begins; the whole for r = n. */
+static int64_t part_begin(int64_t count, int n, int r)
+{
+    int64_t rest = count % n;
+    return count / n * r + (r < rest ? r : rest);
+}
+
+static int64_t part_count(const collective *k, int r)
+{
+    if (k->c->kind == HR__REDUCE_SCATTER)
+        return k->c->count;
+    return part_begin(k->c->count, k->n, r + 1) - part_begin(k->c->count, k->n, r);
+}
+
+/* Where part r is in the sources of a reduction. */
+static char *part_of(const collective *k, const void *base, int r)
+{
+    int64_t begin = k->c->kind == HR__REDUCE_SCATTER ? r * k->c->count
+                                                     : part_begin(k->c->count, k->n, r);
+    return at(base, begin, k->eb);
+}
+
+typedef struct bytes_of {
+    const char *send;
+    char *recv;
+    int64_t out, in; /* elements */
+} bytes_of;
+
+/* What member r gets from me, and I from it. `sent`, `got`: all-to-all, elements so far. */
+static bytes_of between(const collective *k, int r, int64_t sent, int64_t got)
+{
+    const hr__call *c = k->c;
+    switch (c->kind) {
+    case HR__ALL_TO_ALL:
+        return (bytes_of){at(c->send, sent, k->eb), at(c->recv, got, k->eb),
+                          k->p->send_counts[r], k->p->recv_counts[r]};
+    case HR__ALL_GATHER:
+        return (bytes_of){c->send, at(c->recv, r * c->count, k->eb), c->count,
+                          c->count};
+    case HR__ALL_REDUCE:
+    case HR__REDUCE_SCATTER:
+        return (bytes_of){part_of(k, c->send, r),
+                          k->m->scratch + r * part_count(k, k->me) * (int64_t)k->eb,
+                          part_count(k, r), part_count(k, k->me)};
+    case HR__BROADCAST:
+        return (bytes_of){c->recv, c->recv, k->me == c->root ? c->count : 0,
+                          r == c->root ? c->count : 0};
+    case HR__ROWS_STORE:
+    case HR__ROWS_LOAD:
+    case HR__BARRIER:
+        break;
+    }
+    return (bytes_of){0};
+}
+
+/* Adds the first step; returns what the busier direction carries, in *carried. */
+static hr_status plan(const collective *k, int64_t *carried)
+{
+    int64_t sent = 0, got = 0, out = 0, in = 0;
+    for (int r = 0; r < k->n; r++) {
+        bytes_of b = between(k, r, sent, got);
+        sent += b.out;
+        got += b.in;
+        if (r == k->me)
+            continue;
+        HR_TRY(hr__exchange_add(k->x, true, r, b.send, (size_t)b.out * k->eb, b.out));
+        HR_TRY(hr__exchange_add(k->x, false, r, b.recv, (size_t)b.in * k->eb, b.in));
+        out += b.out;
+        in += b.in;
+    }
+    *carried = (out > in ? out : in) * (int64_t)k->eb;
+    return HR_OK;
+}
+
+/* ---- what is done here ---- */
+static void keep_own(const collective *k)
+{
+    int64_t sent = 0, got = 0;
+    for (int r = 0; r < k->me; r++) {
+        bytes_of b = between(k, r, sent, got);
+        sent += b.out;
+        got += b.in;
+    }
+    bytes_of own = between(k, k->me, sent, got);
+    if (own.in > 0 && own.recv != own.send)
+        memcpy(own.recv, own.send, (size_t)own.in * k->eb);
+}
+
+/* My part of all sources, reduced in rank order. */
+static void reduce_own(const collective *k)
+{
+    const hr__call *c = k->c;
+    int64_t count = part_count(k, k->me);
+    if (count <= 0)
+        return;
+    for (int r = 0; r < k->n; r++)
+        k->m->inputs[r] = r == k->me ? part_of(k, c->send, k->me)
+                                     : k->m->scratch + r * count * (int64_t)k->eb;
+    void *to = c->kind == HR__REDUCE_SCATTER ? c->recv : part_of(k, c->recv, k->me);
+    hr__reduce(c->dtype, c->reduce, to, k->m->inputs, k->n, count);
+}
+
+/* The second step of all_reduce: all my sends of the first are through, so that recv may be send. */
+static hr_status share(const collective *k, const hr__mpi_step *step)
+{
+    hr__exchange_begin(k->x, true);
+    for (int r = 0; r < k->n; r++) {
+        if (r == k->me)
+            continue;
+        size_t own = (size_t)part_count(k, k->me) * k->eb;
+        size_t theirs = (size_t)part_count(k, r) * k->eb;
+        HR_TRY(hr__exchange_add(k->x, true, r, part_of(k, k->c->recv, k->me), own, 0));
+        HR_TRY(hr__exchange_add(k->x, false, r, part_of(k, k->c->recv, r), theirs, 0));
+    }
+    return hr__mpi_step_run(step);
+}
+
+static hr_status finish(const collective *k, const hr__mpi_step *step)
+{
+    switch (k->c->kind) {
+    case HR__ALL_TO_ALL:
+    case HR__ALL_GATHER:
+        keep_own(k);
+        break;
+    case HR__REDUCE_SCATTER:
+        reduce_own(k);
+        break;
+    case HR__ALL_REDUCE:
+        reduce_own(k);
+        return share(k, step);
+    case HR__BROADCAST:
+    case HR__BARRIER:
+    case HR__ROWS_STORE:
+    case HR__ROWS_LOAD:
+        break;
+    }
+    return HR_OK;
+}
+
+/* ---- the kernel ---- */
+static hr_status run(const hr__mpi_post *p)
+{
+    hr__mpi_member *m = p->m;
+    collective k = {.m = m,
+                    .p = p,
+                    .c = &p->call,
+                    .x = &m->work,
+                    .n = m->base.size,
+                    .me = m->base.rank,
+                    .eb = p->call.element_bytes};
+    hr__entry entry = {
+        .op = hr__op_name(k.c->kind), .seq = m->ops, .bytes = -1, .label = &p->label};
+    hr__mpi_step step = {m, k.x, &entry, hr__mpi_step_late};
+    int64_t arrived = hr_now_ns();
+    hr__doing_begin(&m->doing, &entry);
+    if (k.c->kind == HR__REDUCE_SCATTER || k.c->kind == HR__ALL_REDUCE)
+        HR_TRY(reserve(m, (size_t)(part_count(&k, k.me) * k.n) * k.eb));
+    k.x->lane = HR__LANE_COLLECTIVE;
+    k.x->check = check;
+    hr__exchange_begin(k.x, false);
+    write_head(&k);
+    HR_TRY(plan(&k, &entry.bytes));
+    hr__doing_bytes(&m->doing, entry.bytes);
+    HR_TRY(hr__mpi_step_run(&step));
+    int64_t met = k.x->met_ns;
+    HR_TRY(check_all(&k));
+    HR_TRY(finish(&k, &step));
+    m->ops++;
+    hr__op_spans(entry.op, arrived, met);
+    return HR_OK;
+}
+
+static hr_status collective_kernel(const void *args, hr_team *team)
+{
+    hr__mpi_post *p = *(hr__mpi_post *const *)args;
+    hr_status st = run(p);
+    hr__doing_end(&p->m->doing, st);
+    atomic_store_explicit(&p->busy, false, memory_order_release);
+    return st;
+}
+
+/* ---- issue ---- */
+static void sum_counts(hr__mpi_post *p, const hr__call *c, int n, int64_t *out,
+                       int64_t *in)
+{
+    *out = *in = 0;
+    for (int r = 0; r < n; r++) {
+        p->send_counts[r] = c->send_counts[r];
+        p->recv_counts[r] = c->recv_counts[r];
+        *out += c->send_counts[r];
+        *in += c->recv_counts[r];
+    }
+}
+
+static int declare(hr__mpi_post *p, const hr__call *c, int n, hr_operand *o)
+{
+    int64_t out = c->count, in = c->count;
+    int k = 0;
+    if (c->kind == HR__ALL_TO_ALL)
+        sum_counts(p, c, n, &out, &in);
+    else if (c->kind == HR__ALL_GATHER)
+        in *= n;
+    else if (c->kind == HR__REDUCE_SCATTER)
+        out *= n;
+    bool reads = c->kind == HR__BROADCAST && c->root == p->m->base.rank;
+    if (c->send && out > 0)
+        o[k++] = (hr_operand){c->send, (size_t)out * c->element_bytes, HR_READ};
+    if (c->recv && in > 0)
+        o[k++] = (hr_operand){c->recv, (size_t)in * c->element_bytes,
+                              reads ? HR_READ : HR_WRITE};
+    return k;
+}
+
+hr_status hr__mpi_collective(hr_group *g, const hr__call *c, hr_stream *s)
+{
+    hr__mpi_member *m = hr__mpi_member_of(g);
+    hr_operand operands[3];
+    hr__mpi_post *p;
+    if (hr__mpi_failed(m->job))
+        return HR_OK;
+    HR_TRY(hr__mpi_post_take(m, &p));
+    p->call = *c;
+    int k = declare(p, c, m->base.size, operands);
+    hr_status st = hr_launch(s, hr__op_name(c->kind), collective_kernel, &p, sizeof p,
+                             operands, k);
+    if (st < 0)
+        atomic_store(&p->busy, false);
+    return st;
+}

@@ -1,0 +1,297 @@
+/* See mpi_exchange.h. */
+#include "group/mpi/mpi_exchange.h"
+#include "base/try.h"
+#include "group/mpi/mpi_member.h"
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    MESSAGE = 3968, /* a head and its bytes, within what libraries send at once */
+    INLINE = MESSAGE - sizeof(hr__head),
+    LANES = 8,
+    EPOCHS = 4096, /* tags: what was sent before a reset meets nothing after it */
+};
+static const double lively_ns_per_byte =
+    2.0; /* of a transfer: time to look without a rest */
+
+/* ---- memory ---- */
+hr_status hr__exchange_init(hr__mpi_exchange *x, hr__mpi_member *m, hr__mpi_lane lane)
+{
+    x->m = m;
+    x->lane = lane;
+    x->tails = calloc(2 * (size_t)m->base.size, sizeof *x->tails);
+    return x->tails ? HR_OK
+                    : hr_fail(HR_ERR_NOMEM, NULL, "a group of %d", m->base.size);
+}
+
+void hr__exchange_fini(hr__mpi_exchange *x)
+{
+    free(x->tails);
+    free(x->legs);
+    free(x->heads);
+}
+
+void hr__exchange_begin(hr__mpi_exchange *x, bool raw)
+{
+    x->raw = raw;
+    x->n = x->heads_missing = 0;
+    x->heads_bytes = 0;
+    for (int i = 0; i < 2 * x->m->base.size; i++)
+        x->tails[i] = -1;
+}
+
+hr_status hr__exchange_add(hr__mpi_exchange *x, bool send, int peer, const void *buf,
+                           size_t bytes, int64_t elements)
+{
+    if (x->n == x->cap) {
+        int cap = x->cap ? 2 * x->cap : 16;
+        hr__leg *legs = realloc(x->legs, (size_t)cap * sizeof *legs);
+        if (!legs)
+            return hr_fail(HR_ERR_NOMEM, NULL, "a step of %d messages", cap);
+        x->legs = legs;
+        x->cap = cap;
+    }
+    int *tail = &x->tails[2 * peer + send];
+    x->legs[x->n] = (hr__leg){.send = send,
+                              .peer = peer,
+                              .buf = (char *)(uintptr_t)buf,
+                              .bytes = bytes,
+                              .elements = elements,
+                              .next = -1,
+                              .at = x->heads_bytes,
+                              .head = MPI_REQUEST_NULL,
+                              .data = MPI_REQUEST_NULL};
+    if (*tail >= 0)
+        x->legs[*tail].next = x->n;
+    else
+        x->legs[x->n].stage = HR__LEG_HEAD; /* the first, for now */
+    *tail = x->n++;
+    if (!x->raw) {
+        size_t inlined = bytes <= INLINE ? bytes : 0;
+        size_t room = send ? sizeof(hr__head) + inlined : MESSAGE;
+        x->heads_bytes += (room + 63) / 64 * 64;
+        x->heads_missing += !send;
+    }
+    return HR_OK;
+}
+
+/* ---- MPI ---- */
+static int tag_of(const hr__mpi_exchange *x, bool data)
+{
+    unsigned epoch = atomic_load(&x->m->job->epoch) % EPOCHS;
+    return (int)(epoch * LANES) + (int)x->lane + data;
+}
+
+int hr__mpi_type_of(size_t bytes, size_t most, MPI_Datatype *type, int *count)
+{
+    size_t blocks = bytes / most, rest = bytes % most;
+    MPI_Datatype block, many;
+    *type = MPI_BYTE;
+    *count = (int)bytes;
+    if (bytes <= most)
+        return MPI_SUCCESS;
+    int rc = MPI_Type_contiguous((int)most, MPI_BYTE, &block);
+    if (rc != MPI_SUCCESS)
+        return rc;
+    rc = MPI_Type_contiguous((int)blocks, block, &many);
+    MPI_Type_free(&block);
+    if (rc != MPI_SUCCESS)
+        return rc;
+    int lengths[] = {1, (int)rest};
+    MPI_Aint places[] = {0, (MPI_Aint)(blocks * most)};
+    MPI_Datatype parts[] = {many, MPI_BYTE};
+    rc = MPI_Type_create_struct(2, lengths, places, parts, type);
+    MPI_Type_free(&many);
+    *count = 1;
+    return rc == MPI_SUCCESS ? MPI_Type_commit(type) : rc;
+}
+
+static int move_locked(hr__mpi_exchange *x, hr__leg *leg)
+{
+    MPI_Datatype type;
+    int count;
+    int rc = hr__mpi_type_of(leg->bytes, 1 << 30, &type, &count);
+    if (rc != MPI_SUCCESS)
+        return rc;
+    rc = leg->send ? MPI_Isend(leg->buf, count, type, leg->peer, tag_of(x, true),
+                               x->m->comm, &leg->data)
+                   : MPI_Irecv(leg->buf, count, type, leg->peer, tag_of(x, true),
+                               x->m->comm, &leg->data);
+    if (type != MPI_BYTE)
+        MPI_Type_free(&type);
+    return rc;
+}
+
+static hr_status move_data(hr__mpi_exchange *x, hr__leg *leg)
+{
+    hr__mpi_lock();
+    int rc = move_locked(x, leg);
+    hr__mpi_unlock();
+    leg->stage = HR__LEG_DATA;
+    return hr__mpi_check(rc, leg->send ? "MPI_Isend" : "MPI_Irecv");
+}
+
+static hr_status send_head(hr__mpi_exchange *x, hr__leg *leg)
+{
+    char *at = x->heads + leg->at;
+    bool inlined = leg->bytes <= INLINE;
+    hr__head *head = (hr__head *)(void *)at;
+    *head = x->mine;
+    head->bytes = (int64_t)leg->bytes;
+    head->elements = leg->elements;
+    if (inlined && leg->bytes)
+        memcpy(at + sizeof *head, leg->buf, leg->bytes);
+    size_t bytes = sizeof *head + (inlined ? leg->bytes : 0);
+    HR__MPI_TRY(MPI_Isend(at, (int)bytes, MPI_BYTE, leg->peer, tag_of(x, false),
+                          x->m->comm, &leg->head));
+    if (!inlined)
+        return move_data(x, leg);
+    leg->stage = HR__LEG_DATA;
+    return HR_OK;
+}
+
+static hr_status await_head(hr__mpi_exchange *x, hr__leg *leg)
+{
+    leg->stage = HR__LEG_HEAD;
+    HR__MPI_TRY(MPI_Irecv(x->heads + leg->at, MESSAGE, MPI_BYTE, leg->peer,
+                          tag_of(x, false), x->m->comm, &leg->head));
+    return HR_OK;
+}
+
+/* Receives first, so that what comes finds them. */
+hr_status hr__exchange_start(hr__mpi_exchange *x)
+{
+    if (x->heads_bytes > x->heads_cap) {
+        free(x->heads);
+        x->heads = aligned_alloc(64, x->heads_bytes);
+        x->heads_cap = x->heads ? x->heads_bytes : 0;
+        if (!x->heads) {
+            x->n = 0;
+            return hr_fail(HR_ERR_NOMEM, NULL, "heads of %d messages", x->n);
+        }
+    }
+    x->met_ns = hr_now_ns();
+    for (int pass = 0; pass < 2; pass++)
+        for (int i = 0; i < x->n; i++) {
+            hr__leg *leg = &x->legs[i];
+            if (leg->send != (pass == 1))
+                continue;
+            if (x->raw)
+                HR_TRY(move_data(x, leg));
+            else if (leg->send)
+                HR_TRY(send_head(x, leg));
+            else if (leg->stage == HR__LEG_HEAD)
+                HR_TRY(await_head(x, leg));
+        }
+    return HR_OK;
+}
+
+/* ---- progress ---- */
+/* A request that is through is MPI_REQUEST_NULL from then on. */
+static hr_status test(MPI_Request *request, bool *through)
+{
+    int flag = 1;
+    if (*request != MPI_REQUEST_NULL)
+        HR__MPI_TRY(MPI_Test(request, &flag, MPI_STATUS_IGNORE));
+    *through = flag != 0;
+    return HR_OK;
+}
+
+/* Its head has come in: say whether its bytes are wanted, and wait for the next of the same peer. */
+static hr_status accept(hr__mpi_exchange *x, hr__leg *leg)
+{
+    const hr__head *head = hr__exchange_head(x, leg);
+    int64_t bytes = head->bytes;
+    hr_status st = x->check(x, leg, head);
+    if (--x->heads_missing == 0)
+        x->met_ns = hr_now_ns();
+    if (st < 0)
+        return st;
+    if (st == HR_PENDING) {
+        leg->stage = HR__LEG_HELD;
+    } else if (bytes <= INLINE) {
+        if (bytes)
+            memcpy(leg->buf, (const char *)head + sizeof *head, (size_t)bytes);
+        leg->stage = HR__LEG_DONE;
+    } else {
+        HR_TRY(move_data(x, leg));
+    }
+    hr__mpi_stir((int64_t)((double)bytes * lively_ns_per_byte) + 20000);
+    return leg->next >= 0 ? await_head(x, &x->legs[leg->next]) : HR_OK;
+}
+
+static hr_status look_at(hr__mpi_exchange *x, hr__leg *leg)
+{
+    bool head = true, data = true;
+    HR_TRY(test(&leg->head, &head));
+    if (!leg->send && leg->stage == HR__LEG_HEAD)
+        return head ? accept(x, leg) : HR_OK;
+    HR_TRY(test(&leg->data, &data));
+    if (head && data)
+        leg->stage = HR__LEG_DONE;
+    return HR_OK;
+}
+
+hr_status hr__exchange_look(void *arg)
+{
+    hr__mpi_exchange *x = arg;
+    hr_status st = HR_OK;
+    for (int i = 0; i < x->n; i++) {
+        hr__leg *leg = &x->legs[i];
+        if (leg->stage == HR__LEG_HEAD || leg->stage == HR__LEG_DATA)
+            HR_TRY(look_at(x, leg));
+        if (leg->stage != HR__LEG_DONE && leg->stage != HR__LEG_HELD)
+            st = HR_PENDING;
+    }
+    return st;
+}
+
+/* ---- the end of a step that failed ---- */
+static hr_status all_dropped(void *arg)
+{
+    hr__mpi_exchange *x = arg;
+    for (int i = 0; i < x->n; i++) {
+        bool head, data;
+        if (test(&x->legs[i].head, &head) < 0 || test(&x->legs[i].data, &data) < 0)
+            return HR_OK;
+        if (!x->legs[i].send && !(head && data))
+            return HR_PENDING;
+    }
+    return HR_OK;
+}
+
+/* A receive that is cancelled may have met its message, and then ends when that is here. Sends cannot be
+ * taken back: what MPI may still read is left to it. */
+void hr__exchange_drop(hr__mpi_exchange *x)
+{
+    static const int64_t patience_ns = 1000000000;
+    bool left = false;
+    hr__mpi_lock();
+    for (int i = 0; i < x->n; i++) {
+        hr__leg *leg = &x->legs[i];
+        if (!leg->send && leg->head != MPI_REQUEST_NULL)
+            MPI_Cancel(&leg->head);
+        if (!leg->send && leg->data != MPI_REQUEST_NULL)
+            MPI_Cancel(&leg->data);
+    }
+    hr__mpi_unlock();
+    hr__mpi_waiting w = {all_dropped, x, hr_now_ns() + patience_ns, true};
+    hr_status st = hr__mpi_wait(x->m->job, &w);
+    (void)st; /* what is left is seen below */
+    hr__mpi_lock();
+    for (int i = 0; i < x->n; i++) {
+        hr__leg *leg = &x->legs[i];
+        left = left || leg->head != MPI_REQUEST_NULL || leg->data != MPI_REQUEST_NULL;
+        if (leg->head != MPI_REQUEST_NULL)
+            MPI_Request_free(&leg->head);
+        if (leg->data != MPI_REQUEST_NULL)
+            MPI_Request_free(&leg->data);
+    }
+    hr__mpi_unlock();
+    if (left) {
+        x->heads = NULL;
+        x->heads_cap = 0;
+    }
+    x->n = 0;
+}
