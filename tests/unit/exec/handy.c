@@ -308,21 +308,28 @@ static void drop(void *ctx)
 }
 
 /* ---- a rank ------------------------------------------------------------------------------------ */
-hr_status handy_init(handy *h, hr_group *world, int dp)
+static hr_status make_pipelines(handy *h)
 {
-    int ranks[64], p = hr_group_size(world) / dp;
-    hr_stream *s = hr_stream_current();
-    void *there;
-    *h = (handy){.world = world, .dp = dp, .fail_kind = HR_ACTION_RECV_B};
-    h->line = hr_group_rank(world) / p;
-    for (int d = 0; d < dp; d++) {
+    int ranks[64], p = hr_group_size(h->world) / h->lines;
+    for (int line = 0; line < h->lines; line++) {
         hr_group *g;
         for (int r = 0; r < p; r++)
-            ranks[r] = d * p + r;
-        HR_TRY(hr_group_create(world, ranks, p, &g));
+            ranks[r] = r * h->lines + line;
+        HR_TRY(hr_group_create(h->world, ranks, p, &g));
         if (g)
             h->pp = g;
     }
+    return HR_OK;
+}
+
+hr_status handy_init(handy *h, hr_group *world, int tp, int dp)
+{
+    hr_stream *s = hr_stream_current();
+    void *there;
+    *h = (handy){
+        .world = world, .dp = dp, .lines = tp * dp, .fail_kind = HR_ACTION_RECV_B};
+    h->line = hr_group_rank(world) % h->lines;
+    HR_TRY(make_pipelines(h));
     for (int m = 0; m < HANDY_MICROBATCHES; m++) {
         h->length[m] = 2;
         h->tokens[m] = m % 4 < 2 ? 1 : 2 * (m % 4 - 1); /* 1 1 2 4: means are exact */
@@ -453,15 +460,15 @@ static double scale_of(const handy *h, int m, int microbatches, hr_loss_mode mod
     return 1;
 }
 
-static hr_status compare(handy *h, const float *got, const hr_schedule_shape *shape,
-                         hr_loss_mode mode)
+static hr_status compare(const handy *h, const float *got,
+                         const hr_schedule_shape *shape, hr_loss_mode mode)
 {
     double product = 1, all = 0;
     for (int i = 0; i < shape->stages; i++)
         product *= handy_weight(i);
     for (int m = 0; m < shape->microbatches; m++) {
-        double dx = product * scale_of(h, m, shape->microbatches, mode) *
-                    length_of(h, m) * h->dp;
+        double dx =
+            product * scale_of(h, m, shape->microbatches, mode) * length_of(h, m);
         all += dx * (m + 1);
         if (got[m] != (float)dx)
             return hr_fail(HR_ERR_MISMATCH, "dx", "dx of %d is %g, not %g", m, got[m],
@@ -491,21 +498,40 @@ static hr_status check_counts(const handy *h, const hr_schedule *s,
     return HR_OK;
 }
 
+enum { ALL = HANDY_MICROBATCHES + HANDY_STAGES };
+
+static hr_status sum_over(const handy *h, hr_group *g, float sum[ALL])
+{
+    hr_stream *s = hr_stream_current();
+    void *there;
+    HR_TRY(hr_mem_alloc(s, ALL * sizeof *sum, &there));
+    hr_status st = hr_all_reduce(g, h->dx, there, ALL, HR_F32, HR_SUM, s);
+    if (st >= 0)
+        st = hr_copy(s, sum, there, ALL * sizeof *sum);
+    hr_mem_free(there, s);
+    hr_status ran = hr_device_synchronize(hr_group_device(g));
+    return st < 0 ? st : ran;
+}
+
+hr_status handy_sums(const handy *h, hr_group *g, float dw[HANDY_STAGES])
+{
+    float sum[ALL];
+    HR_TRY(sum_over(h, g, sum));
+    memcpy(dw, sum + HANDY_MICROBATCHES, HANDY_STAGES * sizeof *dw);
+    return HR_OK;
+}
+
 hr_status handy_check(handy *h, const hr_schedule *s, hr_loss_mode mode)
 {
-    float sum[HANDY_STAGES + HANDY_MICROBATCHES];
-    int64_t n = HANDY_STAGES + HANDY_MICROBATCHES;
+    float sum[ALL];
     hr_schedule_shape shape;
     hr_schedule_get_shape(s, &shape);
     give_up(h);
     HR_TRY(check_counts(h, s, &shape));
-    HR_TRY(
-        hr_all_reduce(h->world, h->dx, h->dx, n, HR_F32, HR_SUM, hr_stream_current()));
-    HR_TRY(hr_copy(hr_stream_current(), sum, h->dx, sizeof sum));
-    HR_TRY(hr_device_synchronize(hr_group_device(h->world)));
+    HR_TRY(sum_over(h, h->pp, sum));
     if (!shape.forward_only)
         return compare(h, sum, &shape, mode);
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < ALL; i++)
         HANDY_EXPECT(sum[i] == 0);
     return HR_OK;
 }

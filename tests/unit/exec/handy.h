@@ -36,10 +36,10 @@ typedef struct handy_stage {
 /* A rank. What is to be chosen is set between handy_init() and handy_load(). */
 typedef struct handy {
     hr_group *world, *pp;
-    int dp, line;  /* pipelines, and which this rank is in */
-    bool vary;     /* lengths, as `length` says; else `length[0]` */
-    bool no_split; /* stages that cannot split their backward */
-    bool pairs;    /* stages that run pairs */
+    int dp, lines, line; /* pipelines: with different data; all; and this rank's */
+    bool vary;           /* lengths, as `length` says; else `length[0]` */
+    bool no_split;       /* stages that cannot split their backward */
+    bool pairs;          /* stages that run pairs */
     bool
         free_early; /* stages keep what they put out, and drop it when they are next called */
     int length[HANDY_MICROBATCHES];
@@ -59,7 +59,9 @@ typedef struct handy {
     hr_tensor *put_out;
 } handy;
 
-hr_status handy_init(handy *h, hr_group *world, int dp);
+/* `tp` pipelines with the same data, beside which are others, `dp` in all; side by side along the
+ * ranks, as in "tp-cp-ep-dp-pp". */
+hr_status handy_init(handy *h, hr_group *world, int tp, int dp);
 void handy_fini(handy *h);
 
 /* The executor for where `s` has its stages, if it is not there yet; and the program. */
@@ -67,12 +69,14 @@ hr_status handy_load(handy *h, const hr_schedule *s, hr_program **out);
 /* Generate and load: NULL `out` for what the generator or the executor refuses. */
 hr_status handy_generate(handy *h, const char *name, int chunks, int microbatches,
                          hr_schedule **s, hr_program **out);
-/* One step from zeroed gradients, and the comparison with what must come out, on all ranks. */
+/* One step from zeroed gradients, and the comparison of this pipeline's with what must come out. */
 hr_status handy_step(handy *h, const hr_schedule *s, const hr_program *p,
                      hr_loss_mode mode);
 /* The parts of it. */
 hr_status handy_zero(handy *h);
 hr_status handy_check(handy *h, const hr_schedule *s, hr_loss_mode mode);
+/* Gradients of the weights, summed over `g`. Blocks. */
+hr_status handy_sums(const handy *h, hr_group *g, float dw[HANDY_STAGES]);
 float handy_weight(int stage);
 
 #endif

@@ -58,7 +58,7 @@ static hr_status rank(hr_group *world, void *arg)
     hr_schedule *s;
     hr_program *p;
     handy h;
-    HR_TRY(handy_init(&h, world, 1));
+    HR_TRY(handy_init(&h, world, 1, 1));
     h.pairs = ask->pairs;
     h.vary = ask->vary;
     hr_status st = handy_generate(&h, ask->schedule, ask->chunks, MICROBATCHES, &s, &p);

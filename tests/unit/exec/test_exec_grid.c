@@ -64,7 +64,7 @@ static hr_status all_sizes(hr_group *world, void *arg)
 {
     handy h;
     struct size z = {.ranks = hr_group_size(world)};
-    HR_TRY(handy_init(&h, world, 1));
+    HR_TRY(handy_init(&h, world, 1, 1));
     hr_status st = HR_OK;
     for (z.chunks = 1; z.chunks <= MAX_CHUNKS; z.chunks++)
         for (int i = 0; (z.name = hr_schedule_name(i)); i++)
@@ -114,7 +114,7 @@ static hr_status changing_counts(hr_group *world, void *arg)
                                         "looped-bfs", "combined",      "zb-h1",
                                         "zb-h2",      "interleaved-zb"};
     handy h;
-    HR_TRY(handy_init(&h, world, 1));
+    HR_TRY(handy_init(&h, world, 1, 1));
     hr_status st = HR_OK;
     for (size_t i = 0; st >= 0 && i < sizeof names / sizeof names[0]; i++) {
         struct steps x = {{NULL}, {NULL}};

@@ -48,7 +48,11 @@ static hr_status step_of(handy *h, const hr_schedule *s, const hr_program *p,
     hr_schedule_shape shape;
     size_t before = stats_of(h).live_bytes;
     hr_mem_reset_peak(hr_group_device(h->world));
-    HR_TRY(handy_step(h, s, p, HR_LOSS_SUM));
+    HR_TRY(handy_zero(h));
+    HR_TRY(hr_exec_step(h->e, p, NULL, NULL));
+    out->peak = stats_of(h).peak_bytes - before;
+    out->reserved = stats_of(h).reserved_bytes;
+    HR_TRY(handy_check(h, s, HR_LOSS_SUM));
     hr_schedule_get_shape(s, &shape);
     HR_TRY(hr_schedule_simulate(s, NULL, &f));
     const hr_rank_figures *figures = &f->rank[hr_group_rank(h->pp)];
@@ -56,8 +60,6 @@ static hr_status step_of(handy *h, const hr_schedule *s, const hr_program *p,
     out->wstash = figures->peak_wstash;
     out->forwards = shape.microbatches * h->n_mine;
     hr_figures_destroy(f);
-    out->peak = stats_of(h).peak_bytes - before;
-    out->reserved = stats_of(h).reserved_bytes;
     HANDY_EXPECT(h->peak == out->act);
     HANDY_EXPECT(stats_of(h).live_bytes == before);
     return HR_OK;
@@ -98,7 +100,7 @@ static hr_status peaks_of(handy *h, const char *name)
 
 static hr_status open(handy *h, hr_group *world, const struct ask *ask)
 {
-    HR_TRY(handy_init(h, world, 1));
+    HR_TRY(handy_init(h, world, 1, 1));
     h->pairs = ask->pairs;
     h->vary = ask->vary;
     for (int m = 0; m < HANDY_MICROBATCHES; m++)
