@@ -8,8 +8,15 @@ static hr_status check_pipeline(const train_options *o)
 {
     pipeline p;
     hr_status st = hr_app_pipeline_make(o, &p);
-    if (st == HR_OK)
-        hr_app_pipeline_fini(&p);
+    if (st != HR_OK)
+        return st;
+    if (o->profile[0] && p.stages > 1)
+        st = hr_fail(
+            HR_ERR_INVALID, "profile_stages",
+            "--profile %s: a layer is measured in a model of one stage, this one "
+            "has %d; the nearest valid values are --pp 1 --vp 0",
+            o->profile, p.stages);
+    hr_app_pipeline_fini(&p);
     return st;
 }
 

@@ -64,8 +64,7 @@ typedef struct train_options {
     int cores;           /* over all ranks; 0: those the process may use */
     double time_limit_s; /* 0: none */
     char device[16];
-    /* Of builds to come: taken at the one value that this build has, never read. */
-    char profile[16];
+    char profile[OPTION_PATH]; /* where costs of layers go; "": they are not measured */
 } train_options;
 
 typedef struct sample_options {

@@ -8,6 +8,8 @@
  *     train_tally.c   sums over ranks for the report
  *     train_eval.c    validation loss
  *     train_save.c    checkpoints, both ways
+ *     train_profile.c what layers cost, for `headrace plan`
+ *     train_auto.c    --schedule auto, with train_trial.c
  *     train_report.c  metrics, progress, loss curve (rank 0)
  */
 #ifndef HR_APP_TRAIN_H
@@ -19,6 +21,7 @@
 #include "rank_groups.h"
 #include "run_pipeline.h"
 #include "safetensors.h"
+#include "train_auto.h"
 
 typedef struct train_report train_report;
 
@@ -49,6 +52,7 @@ typedef struct train_job {
     /* Of the end; rank 0 writes. */
     int64_t steps_done;
     train_result last;
+    train_choice choice;
 } train_job;
 
 enum { TALLY_LOSS, TALLY_AUX, TALLY_MTP, TALLY_STOP, TALLY_BUSY, TALLIES };
@@ -80,6 +84,7 @@ struct train_rank {
     train_stage *stages;
     hr_exec *exec;
     hr_program *training, *evaluation;
+    train_trial *trial; /* NULL: nothing is to be chosen */
     train_grads grads;
     int32_t *batch;   /* host memory: ids and targets of each microbatch, [2][N] each */
     hr_tensor *loss;  /* f32 [1]: sum over the microbatches so far; NULL: none yet */
@@ -106,6 +111,10 @@ hr_status hr_app_rank_pass(train_rank *r, const hr_program *program, hr_loss_mod
 /* The stages of this rank, and the executor over them. Collective. */
 hr_status hr_app_stages_open(train_rank *r);
 void hr_app_stages_close(train_rank *r);
+/* Stage `i` of this rank once more, everything on the compute stream; hr_plan_stage_destroy() it. */
+hr_status hr_app_stage_open_serial(train_rank *r, int i, hr_plan_stage **out);
+/* Measure, and write to --profile. Leaves something in the gradients. Collective. Blocks. */
+hr_status hr_app_rank_profile(train_rank *r);
 
 /* Collective. */
 hr_status hr_app_grads_open(train_rank *r);

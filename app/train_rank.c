@@ -188,6 +188,7 @@ static hr_status loop(train_rank *r)
         APP_TRY(check_capacity(r));
         res.seconds = (double)(hr_now_ns() - begin) * 1e-9;
         APP_TRY(hr_app_rank_bubble(r, res.seconds, &res.bubble));
+        APP_TRY(hr_app_auto_step(r, res.seconds));
         if (step + 1 == job->opts->steps ||
             res.stop) /* its spans are what the pictures show */
             APP_TRY(hr_device_set_timeline(dev, NULL));
@@ -202,7 +203,8 @@ static hr_status run(train_rank *r)
     if (r->job->resumed)
         APP_TRY(hr_app_rank_resume(r));
     APP_TRY(hr_device_set_timeline(hr_device_current(), r->job->timeline));
-    return loop(r);
+    APP_TRY(loop(r));
+    return r->job->opts->profile[0] ? hr_app_rank_profile(r) : HR_OK;
 }
 
 hr_status hr_app_rank_main(hr_group *world, void *train_job_)

@@ -92,20 +92,31 @@ static hr_status count_tokens(void *ctx, int microbatch, int64_t *tokens)
 
 /* ---- the executor -------------------------------------------------------------------------- */
 
+static hr_status make_stage(train_stage *s, bool serial, bool recompute,
+                            hr_plan_stage **out)
+{
+    const train_options *o = s->rank->job->opts;
+    return hr_plan_stage_create(
+        &(hr_plan_stage_opts){
+            HR_INIT(hr_plan_stage_opts), .stage = s->stage->stage, .ctx = s,
+            .plan = make_plan, .loss = take_loss, .reduce = reduce,
+            .tokens = count_tokens, .vp_stage = s->stage->vp_stage,
+            .delay_wgrad = o->delay_wgrad, .serial = serial, .recompute = recompute,
+            .ncclep_zero_copy = o->dispatcher == HR_MOE_SYMMETRIC},
+        out);
+}
+
 static hr_status open_stage(train_rank *r, int i)
 {
     const train_options *o = r->job->opts;
     train_stage *s = &r->stages[i];
     *s = (train_stage){.rank = r, .stage = &r->model->stages[i]};
-    return hr_plan_stage_create(
-        &(hr_plan_stage_opts){HR_INIT(hr_plan_stage_opts), .stage = s->stage->stage,
-                              .ctx = s, .plan = make_plan, .loss = take_loss,
-                              .reduce = reduce, .tokens = count_tokens,
-                              .vp_stage = s->stage->vp_stage,
-                              .delay_wgrad = o->delay_wgrad, .serial = !o->overlap,
-                              .recompute = o->recompute,
-                              .ncclep_zero_copy = o->dispatcher == HR_MOE_SYMMETRIC},
-        &s->fns);
+    return make_stage(s, !o->overlap, o->recompute, &s->fns);
+}
+
+hr_status hr_app_stage_open_serial(train_rank *r, int i, hr_plan_stage **out)
+{
+    return make_stage(&r->stages[i], true, false, out);
 }
 
 static hr_exec_shape boundary(const train_rank *r, int stage)
@@ -138,6 +149,8 @@ static hr_status open_exec(train_rank *r, hr_exec_stage *fns, hr_exec_shape *sha
         APP_TRY(open_stage(r, i));
         fns[i] = *hr_plan_stage_fns(r->stages[i].fns);
     }
+    if (hr_app_trial_wanted(r->job))
+        APP_TRY(hr_app_trial_open(r, fns));
     for (int s = 0; s < p->stages; s++)
         shapes[s] = boundary(r, s);
     APP_TRY(hr_exec_create(
@@ -171,6 +184,7 @@ void hr_app_stages_close(train_rank *r)
     hr_exec_destroy(r->exec);
     for (int i = 0; r->stages && i < r->model->n_stages; i++)
         hr_plan_stage_destroy(r->stages[i].fns);
+    hr_app_trial_close(r);
     free(r->stages);
 }
 

@@ -335,6 +335,24 @@ class Plan(program_kit.Case):
         makespan = float(re.search(r"makespan ([\d.]+)", out)[1])
         self.assertAlmostEqual(float(path[1]) + float(path[2]), makespan, places=6)
 
+    def test_what_training_measures_is_what_a_plan_is_made_of(self):
+        path = self.folder / "profile.json"
+        train = {"out": self.folder / "run", "profile": path, "layers": 3, "mtp": "on"}
+        self.done(program_kit.tiny(**train))
+        rows = json.loads(path.read_text())["row"]
+        self.assertEqual([row["name"] for row in rows],
+                         ["embedding", "layer 0", "layer 1", "layer 2", "mtp 0", "loss"])
+        for row in rows[1:-1]:
+            for key in ("forward_us", "input_grad_us", "weight_grad_us", "activation_bytes",
+                        "stash_bytes"):
+                self.assertGreater(row[key], 0, (row["name"], key))
+        hidden = 4 * 16 * 16 * json.loads(path.read_text())["model"]["micro_batch_size"]
+        self.assertEqual([row["boundary_bytes"] for row in rows[1:]], [hidden] * 5)
+        self.assertEqual(rows[-1]["param_bytes"], 256 * 16 * 16)  # the head, and as much thrice
+        self.assertIn("1f1b", self.table(profile=path, pp=2, layout="Ett|tmL")[0])
+        for wrong in ({"pp": 2}, {"vp": 2}):
+            self.check(run(program_kit.tiny(**train, **wrong)), 2, "--profile", "--pp 1")
+
     # ---- somebody else's
     def test_somebody_elses_schedule_is_drawn_and_written_anew(self):
         path = self.write("x.csv", "0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n")

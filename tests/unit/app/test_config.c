@@ -89,7 +89,6 @@ static void a_value_that_does_not_suit_is_refused(void **state)
     refused("{\"overlap\": \"of\"}", HR_ERR_INVALID, "'off'");
     refused("{\"data\": 3}", HR_ERR_INVALID, "data cannot be a number");
     refused("{\"data\": true}", HR_ERR_INVALID, "data cannot be true");
-    refused("{\"profile\": \"p.json\"}", HR_ERR_INVALID, "'off'");
 }
 
 static void what_is_not_json_is_refused_with_its_place(void **state)

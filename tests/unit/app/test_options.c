@@ -142,8 +142,7 @@ static void a_value_of_another_kind_is_refused(void **state)
 static void what_later_builds_bring_is_taken_at_its_trivial_value_only(void **state)
 {
     (void)state;
-    assert_int_equal(parse("--profile off --device host"), HR_OK);
-    refused("--profile p.json", "--profile", "'off'");
+    assert_int_equal(parse("--device host"), HR_OK);
     refused("--device cuda", "cuda", "'host'");
 }
 
