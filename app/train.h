@@ -9,7 +9,6 @@
  *     train_eval.c    validation loss
  *     train_save.c    checkpoints, both ways
  *     train_profile.c what layers cost, for `headrace plan`
- *     train_auto.c    --schedule auto, with train_trial.c
  *     train_report.c  metrics, progress, loss curve (rank 0)
  */
 #ifndef HR_APP_TRAIN_H
@@ -21,7 +20,6 @@
 #include "rank_groups.h"
 #include "run_pipeline.h"
 #include "safetensors.h"
-#include "train_auto.h"
 
 typedef struct train_report train_report;
 
@@ -52,7 +50,6 @@ typedef struct train_job {
     /* Of the end; rank 0 writes. */
     int64_t steps_done;
     train_result last;
-    train_choice choice;
 } train_job;
 
 enum { TALLY_LOSS, TALLY_AUX, TALLY_MTP, TALLY_STOP, TALLY_BUSY, TALLIES };
@@ -84,7 +81,6 @@ struct train_rank {
     train_stage *stages;
     hr_exec *exec;
     hr_program *training, *evaluation;
-    train_trial *trial; /* NULL: nothing is to be chosen */
     train_grads grads;
     int32_t *batch;   /* host memory: ids and targets of each microbatch, [2][N] each */
     hr_tensor *loss;  /* f32 [1]: sum over the microbatches so far; NULL: none yet */
