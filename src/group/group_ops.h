@@ -26,6 +26,7 @@ typedef struct hr__window {
     atomic_int members;
     size_t bytes;
     int64_t offset;
+    void *engine; /* the engine's own */
     void *base[]; /* [size of the group] */
 } hr__window;
 
@@ -66,10 +67,14 @@ typedef struct hr_group_ops {
 
     hr_status (*job_reset)(hr_group *world);
 
-    /* Optional, both or neither; rows too need them. NULL: no symmetric memory. `join` is
+    /* Optional; rows too need them. NULL: no symmetric memory. `join` is
      * host-side and collective; `leave` is not, and nothing that uses it is queued. */
     hr_status (*window_join)(hr_group *g, void *base, size_t bytes, hr__window **out);
     void (*window_leave)(hr__window *w);
+    /* Optional, in place of `window_join`, where memory of a device cannot be reached by peers: the
+     * engine has the memory itself, base[rank], for whose end it gets window_delete(window, memory). */
+    hr_status (*window_make)(hr_group *g, size_t bytes, hr__window **out);
+    void (*window_delete)(void *window, void *memory);
     /* Optional. NULL: `name`. */
     const char *(*engine)(const hr_group *g);
     /* Optional. NULL: the link is real, the note is "". */
@@ -100,7 +105,8 @@ hr_status hr__group_check_place(const hr_group *g, const hr_stream *s,
                                 const char *what);
 hr_status hr__group_issue(hr_group *g, const hr__call *c, hr_stream *s);
 
-const char *hr__op_name(hr__op_kind k); const char *hr__op_name(hr__op_kind k); /* "all_reduce": literals, for spans */
+const char *hr__op_name(hr__op_kind k);
+const char *hr__op_name(hr__op_kind k); /* "all_reduce": literals, for spans */
 /* "all_reduce (sum of 3 f32)" */
 typedef struct hr__call_text {
     char text[80];

@@ -18,6 +18,21 @@ static hr_status join(hr_window *w, size_t bytes, hr_stream *home)
     return w->g->ops->window_join(w->g, hr_storage_data(w->st), bytes, &w->shared);
 }
 
+static hr_status make(hr_window *w, size_t bytes, hr_stream *home)
+{
+    const hr_group_ops *ops = w->g->ops;
+    HR_TRY(ops->window_make(w->g, bytes, &w->shared));
+    void *mine = w->shared->base[w->g->rank];
+    hr_status st =
+        hr_storage_wrap(home, mine, bytes, ops->window_delete, w->shared, &w->st);
+    if (st < 0) {
+        ops->window_delete(w->shared, mine);
+        return st;
+    }
+    hr_storage_set_symmetric(w->st, true);
+    return HR_OK;
+}
+
 hr_status hr_window_create(hr_group *g, size_t bytes, hr_stream *home, hr_window **out)
 {
     static const char what[] = "hr_window_create";
@@ -25,7 +40,7 @@ hr_status hr_window_create(hr_group *g, size_t bytes, hr_stream *home, hr_window
         return hr_fail(HR_ERR_INVALID, "no_out", "%s: `out` is NULL", what);
     *out = NULL;
     HR_TRY(hr__group_check_place(g, home, what));
-    if (!g->ops->window_join)
+    if (!g->ops->window_join && !g->ops->window_make)
         return hr_fail(HR_ERR_UNSUPPORTED, "no_symmetric",
                        "%s: engine '%s' has no symmetric memory", what, g->ops->name);
     if (bytes == 0 || bytes > PTRDIFF_MAX)
@@ -34,7 +49,7 @@ hr_status hr_window_create(hr_group *g, size_t bytes, hr_stream *home, hr_window
     if (!w)
         return hr_fail(HR_ERR_NOMEM, NULL, "a window of %zu bytes", bytes);
     w->g = hr_group_retain(g);
-    hr_status st = join(w, bytes, home);
+    hr_status st = g->ops->window_make ? make(w, bytes, home) : join(w, bytes, home);
     if (st < 0) {
         hr_window_destroy(w);
         return st;

@@ -51,7 +51,7 @@ static hr_status check_posts(hr__channel *ch, hr__member *m)
                            hr__call_describe(other).text);
     }
     if (first->kind == HR__ROWS_STORE || first->kind == HR__ROWS_LOAD)
-        return hr__rows_check(ch, where);
+        return hr__local_rows_check(ch, where);
     return first->kind == HR__ALL_TO_ALL ? check_parts(ch, where) : HR_OK;
 }
 
@@ -149,7 +149,7 @@ static hr_status move(hr__member *m, const hr__post *p, const hr__entry *entry)
         return reduce_and_share(m, p, entry);
     case HR__ROWS_STORE:
     case HR__ROWS_LOAD:
-        hr__rows_move(m, p);
+        hr__rows_move(c, m->ch->n, m->me);
         break;
     }
     return HR_OK;
@@ -179,7 +179,7 @@ static int64_t link_bytes(const hr__member *m, const hr__post *p)
         return n > 1 ? c->count : 0;
     case HR__ROWS_STORE:
     case HR__ROWS_LOAD:
-        return hr__rows_bytes(m, p);
+        return hr__rows_bytes(c, (int)n, m->me);
     }
     return 0;
 }
@@ -237,7 +237,7 @@ static int declare(hr__post *p, int n, hr_operand *o)
     int64_t out = c->count;
     int64_t in = out;
     if (c->window)
-        return hr__rows_declare(p, n, o);
+        return hr__rows_declare(c, n, p->me->me, o);
     if (c->kind == HR__ALL_TO_ALL)
         copy_counts(p, c, n, &out, &in);
     else if (c->kind == HR__ALL_GATHER)

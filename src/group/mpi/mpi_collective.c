@@ -6,7 +6,7 @@
  * which needs no words any more, brings the parts to all. */
 #include "base/try.h"
 #include "group/group_spans.h"
-#include "group/mpi/mpi_member.h"
+#include "group/mpi/mpi_symmetric.h"
 #include "group/reduce.h"
 #include <stdlib.h>
 #include <string.h>
@@ -21,22 +21,30 @@ typedef struct collective {
 } collective;
 
 /* ---- agreement ---- */
+static hr__where where_of(const hr__mpi_member *m, const hr__head *head)
+{
+    const hr_op_label label = {head->what[0] ? head->what : NULL, head->stage,
+                               head->chunk, head->microbatch};
+    return hr__where_write(m->global, m->base.size, "operation", m->ops, &label);
+}
+
+static bool same(const hr__head *a, const hr__head *b)
+{
+    return hr__call_same(&a->call, &b->call) && a->window_offset == b->window_offset;
+}
+
 static hr_status check(hr__mpi_exchange *x, const hr__leg *leg, const hr__head *head)
 {
     const int *global = x->m->global;
-    if (!hr__call_same(&head->call, &x->mine.call) ||
-        head->window_offset != x->mine.window_offset)
+    if (!same(head, &x->mine))
         return HR_PENDING; /* until all have said what they do */
     if ((size_t)head->bytes == leg->bytes)
         return HR_OK;
-    const hr_op_label label = {head->what[0] ? head->what : NULL, head->stage,
-                               head->chunk, head->microbatch};
-    return hr_fail(
-        HR_ERR_MISMATCH, "count_mismatch",
-        "%s: rank %d sends %lld elements to rank %d, which expects %lld",
-        hr__where_write(global, x->m->base.size, "operation", x->m->ops, &label).text,
-        global[leg->peer], (long long)head->elements, global[x->m->base.rank],
-        (long long)leg->elements);
+    return hr_fail(HR_ERR_MISMATCH, "count_mismatch",
+                   "%s: rank %d sends %lld elements to rank %d, which expects %lld",
+                   where_of(x->m, head).text, global[leg->peer],
+                   (long long)head->elements, global[x->m->base.rank],
+                   (long long)leg->elements);
 }
 
 static hr__call_text describe(const hr__head *head)
@@ -56,32 +64,32 @@ static hr__call_text describe(const hr__head *head)
 static hr_status disagree(const collective *k, const hr__head *first,
                           const hr__head *other, int i)
 {
-    const hr_op_label label = {first->what[0] ? first->what : NULL, first->stage,
-                               first->chunk, first->microbatch};
-    const int *global = k->m->global;
     return hr_fail(HR_ERR_MISMATCH, "call_mismatch",
                    "%s: rank %d calls %s but rank %d calls %s",
-                   hr__where_write(global, k->n, "operation", k->m->ops, &label).text,
-                   global[0], describe(first).text, global[i], describe(other).text);
+                   where_of(k->m, first).text, k->m->global[0], describe(first).text,
+                   k->m->global[i], describe(other).text);
+}
+
+/* Member 0's, once all heads are here. */
+static const hr__head *first_head(const collective *k)
+{
+    for (int i = 0; i < k->x->n; i++)
+        if (!k->x->legs[i].send && k->x->legs[i].peer == 0)
+            return hr__exchange_head(k->x, &k->x->legs[i]);
+    return &k->x->mine;
 }
 
 /* All heads are here: the same sentence on whoever finds it. */
 static hr_status check_all(const collective *k)
 {
-    const hr__head *first = &k->x->mine;
+    const hr__head *first = first_head(k);
     bool held = false;
-    for (int i = 0; i < k->x->n; i++) {
-        const hr__leg *leg = &k->x->legs[i];
-        held = held || leg->stage == HR__LEG_HELD;
-        if (!leg->send && leg->peer == 0)
-            first = hr__exchange_head(k->x, leg);
-    }
+    for (int i = 0; i < k->x->n; i++)
+        held = held || k->x->legs[i].stage == HR__LEG_HELD;
     for (int i = 0; held && i < k->x->n; i++) {
         const hr__leg *leg = &k->x->legs[i];
-        const hr__head *other = hr__exchange_head(k->x, leg);
-        if (!leg->send && (!hr__call_same(&first->call, &other->call) ||
-                           first->window_offset != other->window_offset))
-            return disagree(k, first, other, leg->peer);
+        if (!leg->send && !same(first, hr__exchange_head(k->x, leg)))
+            return disagree(k, first, hr__exchange_head(k->x, leg), leg->peer);
     }
     return held ? disagree(k, first, &k->x->mine, k->me) : HR_OK;
 }
@@ -101,6 +109,9 @@ static void write_head(const collective *k)
     h->call.send = h->call.recv = NULL;
     h->call.send_counts = h->call.recv_counts = NULL;
     h->call.window = NULL;
+    h->call.rows.window = NULL;
+    h->call.rows.plain = NULL;
+    h->call.rows.counts = NULL;
 }
 
 /* ---- which bytes go where ---- */
@@ -142,6 +153,12 @@ static char *part_of(const collective *k, const void *base, int r)
     return at(base, begin, k->eb);
 }
 
+/* Of rows: how many counts there are. */
+static int64_t cells(const collective *k)
+{
+    return (int64_t)k->n * k->n * k->c->rows.parts;
+}
+
 typedef struct bytes_of {
     const char *send;
     char *recv;
@@ -168,7 +185,10 @@ static bytes_of between(const collective *k, int r, int64_t sent, int64_t got)
         return (bytes_of){c->recv, c->recv, k->me == c->root ? c->count : 0,
                           r == c->root ? c->count : 0};
     case HR__ROWS_STORE:
-    case HR__ROWS_LOAD:
+    case HR__ROWS_LOAD: /* all counts to all */
+        return (bytes_of){(const char *)c->rows.counts,
+                          k->m->scratch + r * cells(k) * (int64_t)k->eb, cells(k),
+                          cells(k)};
     case HR__BARRIER:
         break;
     }
@@ -237,6 +257,23 @@ static hr_status share(const collective *k, const hr__mpi_step *step)
     return hr__mpi_step_run(step);
 }
 
+/* All members are in it, so their windows may be touched; and none leaves before all are through. */
+static hr_status move_rows(const collective *k, const hr__mpi_step *step)
+{
+    HR_TRY(hr__mpi_rows_check(k->m, k->c, where_of(k->m, first_head(k))));
+    atomic_thread_fence(memory_order_seq_cst);
+    hr__rows_move(k->c, k->n, k->me);
+    atomic_thread_fence(memory_order_seq_cst);
+    hr__exchange_begin(k->x, true);
+    for (int r = 0; r < k->n; r++) {
+        if (r == k->me)
+            continue;
+        HR_TRY(hr__exchange_add(k->x, true, r, NULL, 0, 0));
+        HR_TRY(hr__exchange_add(k->x, false, r, NULL, 0, 0));
+    }
+    return hr__mpi_step_run(step);
+}
+
 static hr_status finish(const collective *k, const hr__mpi_step *step)
 {
     switch (k->c->kind) {
@@ -250,10 +287,11 @@ static hr_status finish(const collective *k, const hr__mpi_step *step)
     case HR__ALL_REDUCE:
         reduce_own(k);
         return share(k, step);
-    case HR__BROADCAST:
-    case HR__BARRIER:
     case HR__ROWS_STORE:
     case HR__ROWS_LOAD:
+        return move_rows(k, step);
+    case HR__BROADCAST:
+    case HR__BARRIER:
         break;
     }
     return HR_OK;
@@ -275,13 +313,19 @@ static hr_status run(const hr__mpi_post *p)
     hr__mpi_step step = {m, k.x, &entry, hr__mpi_step_late};
     int64_t arrived = hr_now_ns();
     hr__doing_begin(&m->doing, &entry);
-    if (k.c->kind == HR__REDUCE_SCATTER || k.c->kind == HR__ALL_REDUCE)
-        HR_TRY(reserve(m, (size_t)(part_count(&k, k.me) * k.n) * k.eb));
+    bool rows = k.c->window != NULL;
+    if (rows)
+        k.eb = sizeof(int32_t); /* counts travel; the rows themselves do not */
+    if (rows || k.c->kind == HR__REDUCE_SCATTER || k.c->kind == HR__ALL_REDUCE)
+        HR_TRY(reserve(m, (size_t)((rows ? cells(&k) : part_count(&k, k.me)) * k.n) *
+                              k.eb));
     k.x->lane = HR__LANE_COLLECTIVE;
     k.x->check = check;
     hr__exchange_begin(k.x, false);
     write_head(&k);
     HR_TRY(plan(&k, &entry.bytes));
+    if (rows)
+        entry.bytes = hr__rows_bytes(k.c, k.n, k.me);
     hr__doing_bytes(&m->doing, entry.bytes);
     HR_TRY(hr__mpi_step_run(&step));
     int64_t met = k.x->met_ns;
@@ -318,6 +362,8 @@ static int declare(hr__mpi_post *p, const hr__call *c, int n, hr_operand *o)
 {
     int64_t out = c->count, in = c->count;
     int k = 0;
+    if (c->window)
+        return hr__rows_declare(c, n, p->m->base.rank, o);
     if (c->kind == HR__ALL_TO_ALL)
         sum_counts(p, c, n, &out, &in);
     else if (c->kind == HR__ALL_GATHER)

@@ -2,6 +2,7 @@
 #include "group/mpi/mpi_job.h"
 #include "base/try.h"
 #include "group/mpi/mpi_member.h"
+#include "group/mpi/mpi_symmetric.h"
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -309,6 +310,7 @@ hr_status hr__mpi_job_end(hr__mpi_job *job)
     while (job->members)
         hr__mpi_member_destroy(job->members);
     if (all) {
+        hr__mpi_windows_free(job);
         hr__mpi_deafen(job);
         hr__mpi_lock();
         for (int i = 0; i < job->n_comms; i++)

@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 
 struct hr__mpi_member;
+struct hr__mpi_window;
 struct hr__mpi_letter;
 
 typedef enum hr__note_kind {
@@ -75,6 +76,7 @@ typedef struct hr__mpi_job {
     struct hr__mpi_member *members; /* mu; groups that live */
     MPI_Comm *comms;                /* issuing thread: all that were made, in order */
     int n_comms, cap_comms;
+    struct hr__mpi_window *windows; /* issuing thread: that have not been freed */
 } hr__mpi_job;
 
 /* Collective. `dev` NULL: one is opened, and closed at the end. */

@@ -1,6 +1,7 @@
 /* Groups of the MPI engine; see mpi_member.h. */
 #include "group/mpi/mpi_member.h"
 #include "base/try.h"
+#include "group/mpi/mpi_symmetric.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -192,6 +193,9 @@ static const hr_group_ops ops = {
     .abort = group_abort,
     .status = group_status,
     .job_reset = job_reset,
+    .window_leave = hr__mpi_window_leave,
+    .window_make = hr__mpi_window_make,
+    .window_delete = hr__mpi_window_delete,
 };
 
 hr_status hr__mpi_member_create(hr__mpi_job *job, MPI_Comm comm, uint64_t key,

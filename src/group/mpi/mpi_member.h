@@ -34,6 +34,7 @@ typedef struct hr__mpi_member {
     const void **inputs;   /* [size]; kernel */
     char *scratch;         /* kernel */
     size_t scratch_bytes;
+    int64_t windows_end;  /* issuing thread: of the symmetric space so far */
     hr__doing doing;      /* kernels write */
     hr__doing doing_host; /* issuing thread writes */
 } hr__mpi_member;
