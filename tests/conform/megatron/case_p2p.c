@@ -248,7 +248,8 @@ static verdict post_all(call *c, outcome *o)
     int world = 0;
     for (int r = 0; r < c->n; r++)
         world = c->ranks[r] >= world ? c->ranks[r] + 1 : world;
-    if (hr_local_run(world, NULL, each_rank, c) < 0)
+    const hr_local_opts quick = {HR_INIT(hr_local_opts), .timeout_s = 30};
+    if (hr_local_run(world, &quick, each_rank, c) < 0)
         return out_differs(o, "%s", hr_last_error());
     for (int r = 0; r < c->n; r++)
         if (c->wrong[r][0])
