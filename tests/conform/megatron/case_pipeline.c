@@ -206,10 +206,12 @@ static verdict run(json_t *c, const hr_schedule *s, outcome *o)
     return v;
 }
 
-/* Sizes that we take, by a rule; NULL: not these. */
+/* What we take though the original does not, by a rule; NULL: nothing of the kind. */
 static const char *why_taken(json_t *c)
 {
     int group = case_int(c, "group", 0), mb = case_int(c, "mb", 0);
+    if (case_has(c, "overlap"))
+        return "overlapped transfers refused: here they always are, and it runs";
     if (group > mb)
         return "a group above the microbatches refused: here it holds them all, and "
                "runs";
@@ -219,12 +221,9 @@ static const char *why_taken(json_t *c)
     return NULL;
 }
 
-/* `s` is NULL if we refuse too. */
 static verdict run_refused(json_t *c, const hr_schedule *s, outcome *o)
 {
     const char *why = why_taken(c);
-    if (s == NULL)
-        return EQUAL;
     if (why == NULL)
         return out_differs(o, "taken, recorded an error");
     return run(c, s, o) == EQUAL ? out_left(o, why) : DIFFERENT;
@@ -232,13 +231,10 @@ static verdict run_refused(json_t *c, const hr_schedule *s, outcome *o)
 
 verdict run_pipeline_case(json_t *c, outcome *o)
 {
-    hr_schedule *s = NULL;
+    hr_schedule *s;
     bool refused = json_object_get(c, "err") != NULL;
-    if (refused && case_has(c, "overlap"))
-        return out_left(o, "overlapped transfers refused: here they always are");
-    hr_status st = generate(c, &s);
-    if (st < 0 && !refused)
-        return out_differs(o, "%s", hr_last_error());
+    if (generate(c, &s) < 0)
+        return refused ? EQUAL : out_differs(o, "%s", hr_last_error());
     verdict v = refused ? run_refused(c, s, o) : run(c, s, o);
     hr_schedule_destroy(s);
     return v;

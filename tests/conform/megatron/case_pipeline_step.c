@@ -12,7 +12,7 @@
             return try_st;                                                             \
     } while (0)
 
-enum { IDS = 2, SPANS = 2048 };
+enum { IDS = 2, SPANS = 16384 };
 
 typedef struct side side;
 typedef struct one_stage {
