@@ -1,13 +1,17 @@
-# HEADRACE_MPI: auto takes the MPI library that mpicc (or MPI_C_COMPILER) leads to, if there is one; OFF none.
-# Sets HEADRACE_MPI_FOUND, or HEADRACE_MPI_WHY.
-set(HEADRACE_MPI auto CACHE STRING "engine of groups over MPI: auto or OFF")
+# HEADRACE_MPI: auto takes the MPI library that mpicc leads to, if there is one; openmpi or mpich that one,
+# by the names that Debian gives its tools; OFF none. Sets HEADRACE_MPI_FOUND, or HEADRACE_MPI_WHY.
+set(HEADRACE_MPI auto CACHE STRING "engine of groups over MPI: auto, openmpi, mpich or OFF")
 set(HEADRACE_MPI_FOUND FALSE)
-if(HEADRACE_MPI STREQUAL "auto")
+if(HEADRACE_MPI)
+  if(NOT HEADRACE_MPI STREQUAL "auto")
+    set(MPI_C_COMPILER mpicc.${HEADRACE_MPI} CACHE STRING "")
+    set(MPIEXEC_EXECUTABLE mpiexec.${HEADRACE_MPI} CACHE STRING "")
+  endif()
   find_package(MPI COMPONENTS C QUIET)
   if(MPI_C_FOUND)
     set(HEADRACE_MPI_FOUND TRUE)
   else()
-    set(HEADRACE_MPI_WHY "no MPI library was found at build time")
+    set(HEADRACE_MPI_WHY "no MPI library (${HEADRACE_MPI}) was found at build time")
   endif()
 else()
   set(HEADRACE_MPI_WHY "built with HEADRACE_MPI=${HEADRACE_MPI}")

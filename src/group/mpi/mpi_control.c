@@ -44,16 +44,26 @@ void hr__mpi_tell_all(hr__mpi_job *job, const hr__note *note)
     post(job, note, -1);
 }
 
+static bool all_sent(letter *l)
+{
+    bool all = true;
+    hr__mpi_lock();
+    for (int i = 0; i < l->n; i++) {
+        int sent = 1;
+        if (l->requests[i] != MPI_REQUEST_NULL &&
+            MPI_Test(&l->requests[i], &sent, MPI_STATUS_IGNORE) == MPI_SUCCESS)
+            all = all && sent;
+    }
+    hr__mpi_unlock();
+    return all;
+}
+
 static void sweep(hr__mpi_job *job)
 {
     pthread_mutex_lock(&job->out_mu);
     for (letter **at = &job->out; *at;) {
         letter *l = *at;
-        int all = 0;
-        hr__mpi_lock();
-        int rc = MPI_Testall(l->n, l->requests, &all, MPI_STATUSES_IGNORE);
-        hr__mpi_unlock();
-        if (rc == MPI_SUCCESS && !all) {
+        if (!all_sent(l)) {
             at = &l->next;
             continue;
         }

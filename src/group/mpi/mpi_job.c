@@ -284,7 +284,7 @@ static hr_status share_cause(hr__mpi_job *job, int from, hr_status st)
 }
 
 /* PENDING: somebody does not come. */
-static hr_status agree(hr__mpi_job *job)
+static hr_status agree(hr__mpi_job *job, bool *failed)
 {
     int first = -1;
     last_word *both = calloc(2 * (size_t)job->n, sizeof *both), *words = both + job->n;
@@ -295,6 +295,7 @@ static hr_status agree(hr__mpi_job *job)
         if (words[r].status < 0 &&
             (first < 0 || words[r].when_ns < words[first].when_ns))
             first = r;
+    *failed = first >= 0;
     if (first >= 0)
         st = share_cause(job, first, (hr_status)words[first].status);
     if (st != HR_PENDING)
@@ -302,24 +303,31 @@ static hr_status agree(hr__mpi_job *job)
     return st;
 }
 
+/* A communicator with messages that nobody has received, as failures leave them behind, is not freed: its
+ * next owner would get them. */
+static void free_comms(hr__mpi_job *job, bool clean)
+{
+    hr__mpi_windows_free(job);
+    hr__mpi_deafen(job);
+    hr__mpi_lock();
+    for (int i = 0; clean && i < job->n_comms; i++)
+        MPI_Comm_free(&job->comms[i]);
+    MPI_Comm_free(&job->control);
+    hr__mpi_unlock();
+}
+
 hr_status hr__mpi_job_end(hr__mpi_job *job)
 {
+    bool failed = true;
     hr__mpi_leave(job);
-    hr_status st = agree(job);
-    bool all = st != HR_PENDING;
+    hr_status st = agree(job, &failed);
     while (job->members)
         hr__mpi_member_destroy(job->members);
-    if (all) {
-        hr__mpi_windows_free(job);
-        hr__mpi_deafen(job);
-        hr__mpi_lock();
-        for (int i = 0; i < job->n_comms; i++)
-            MPI_Comm_free(&job->comms[i]);
-        MPI_Comm_free(&job->control);
-        hr__mpi_unlock();
-        job_free(job);
-        return st;
+    if (st == HR_PENDING) {
+        hr__mpi_mark_broken(); /* and MPI may use what there is of the job: it stays */
+        return hr__mpi_status(job);
     }
-    hr__mpi_mark_broken(); /* and MPI may use what there is of the job: it stays */
-    return hr__mpi_status(job);
+    free_comms(job, !failed && atomic_load(&job->epoch) == 0);
+    job_free(job);
+    return st;
 }
