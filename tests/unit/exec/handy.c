@@ -77,18 +77,33 @@ static int length_of(const handy *h, int m)
     return h->length[h->vary ? m : 0];
 }
 
-static hr_status make(const handy *h, int m, hr_tensor **out)
+static void note_place(handy *h, const hr_tensor *t)
 {
-    int64_t n = length_of(h, m);
-    return hr_tensor_create(HR_F32, 1, &n, out);
+    const void *at = hr_tensor_data(t);
+    for (int i = 0; i < h->places; i++)
+        if (h->place[i] == at)
+            return;
+    if (h->places < (int)(sizeof h->place / sizeof h->place[0]))
+        h->place[h->places++] = at;
+}
+
+static hr_status make_long(handy *h, int64_t n, hr_tensor **out)
+{
+    HR_TRY(hr_tensor_create(HR_F32, 1, &n, out));
+    note_place(h, *out);
+    return HR_OK;
+}
+
+static hr_status make(handy *h, int m, hr_tensor **out)
+{
+    return make_long(h, length_of(h, m), out);
 }
 
 static hr_status make_output(const handy_stage *s, hr_action_kind kind, int m,
                              hr_tensor **out)
 {
     bool longer = s->h->fault == HANDY_SHAPE && goes_wrong(s, kind, m);
-    int64_t n = length_of(s->h, m) + longer;
-    return hr_tensor_create(HR_F32, 1, &n, out);
+    return make_long(s->h, length_of(s->h, m) + longer, out);
 }
 
 static void note_live(handy *h, int change)
@@ -135,6 +150,7 @@ static hr_status keep_input(handy_stage *s, const hr_exec_at *at, hr_tensor *in)
     if (in) {
         HANDY_EXPECT(hr_tensor_count(in) == length_of(h, m));
         s->x[m] = hr_tensor_retain(in);
+        note_place(h, in);
         return HR_OK;
     }
     HR_TRY(make(h, m, &s->x[m]));
@@ -179,6 +195,7 @@ static hr_status keep_grad(handy_stage *s, const hr_exec_at *at, hr_tensor *grad
     int m = at->microbatch;
     if (!at->last) {
         s->dy[m] = hr_tensor_retain(grad);
+        note_place(s->h, grad);
         return HR_OK;
     }
     HR_TRY(make(s->h, m, &s->dy[m]));
@@ -437,7 +454,7 @@ hr_status handy_generate(handy *h, const char *name, int chunks, int microbatche
 /* ---- what must come out ------------------------------------------------------------------------ */
 hr_status handy_zero(handy *h)
 {
-    h->paired = h->live = h->peak = 0;
+    h->paired = h->live = h->peak = h->places = 0;
     for (int i = 0; i < HANDY_STAGES; i++) {
         handy_stage *s = &h->stage[i];
         s->reductions = 0;

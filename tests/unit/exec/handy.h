@@ -57,6 +57,8 @@ typedef struct handy {
     int live, peak; /* activations: from forward to the last part of the backward */
     int paired;     /* slots run as pairs */
     hr_tensor *put_out;
+    const void *place[512]; /* where tensors stood in this step, each address once */
+    int places;
 } handy;
 
 /* `tp` pipelines with the same data, beside which are others, `dp` in all; side by side along the

@@ -30,6 +30,7 @@ static hr_mem_stats stats_of(const handy *h)
 
 /* ---- pain 12: peaks ------------------------------------------------------------------------ */
 struct ask {
+    const char *name;
     bool pairs, vary;
 };
 
@@ -37,8 +38,8 @@ struct ask {
 struct held {
     int forwards;
     int act, wstash; /* as the checker says */
-    size_t peak,
-        reserved; /* bytes: above what was there before; of the pool, after it */
+    size_t peak;     /* bytes above what was there before */
+    int places;      /* addresses at which tensors stood */
 };
 
 static hr_status step_of(handy *h, const hr_schedule *s, const hr_program *p,
@@ -51,7 +52,7 @@ static hr_status step_of(handy *h, const hr_schedule *s, const hr_program *p,
     HR_TRY(handy_zero(h));
     HR_TRY(hr_exec_step(h->e, p, NULL, NULL));
     out->peak = stats_of(h).peak_bytes - before;
-    out->reserved = stats_of(h).reserved_bytes;
+    out->places = h->places;
     HR_TRY(handy_check(h, s, HR_LOSS_SUM));
     hr_schedule_get_shape(s, &shape);
     HR_TRY(hr_schedule_simulate(s, NULL, &f));
@@ -75,7 +76,7 @@ static hr_status check_held(const struct held *few, const struct held *many)
     if (few->act != many->act || few->act == few->forwards)
         return HR_OK; /* gpipe; zb-h2, which 8 do not fill */
     HANDY_EXPECT(few->peak == many->peak);
-    HANDY_EXPECT(few->reserved == many->reserved);
+    HANDY_EXPECT(many->places <= few->places + 3); /* the end of 8 comes early */
     return HR_OK;
 }
 
@@ -108,24 +109,22 @@ static hr_status open(handy *h, hr_group *world, const struct ask *ask)
     return HR_OK;
 }
 
-static hr_status all_peaks(hr_group *world, void *arg)
+static hr_status peaks(hr_group *world, void *arg)
 {
+    const struct ask *ask = arg;
     handy h;
-    HR_TRY(open(&h, world, arg));
-    hr_status st = HR_OK;
-    for (int i = 0; st >= 0 && hr_schedule_name(i); i++) {
-        st = peaks_of(&h, hr_schedule_name(i));
-        if (st < 0)
-            st = hr_fail(st, NULL, "%s: %s", hr_schedule_name(i), hr_last_error());
-    }
+    HR_TRY(open(&h, world, ask));
+    hr_status st = peaks_of(&h, ask->name);
     handy_fini(&h);
-    return st;
+    return st < 0 ? hr_fail(st, NULL, "%s: %s", ask->name, hr_last_error()) : st;
 }
 
 static void pain_12_peaks_are_the_checkers_with_8_and_64_microbatches(void **state)
 {
-    for (int k = 0; k < 2; k++)
-        expect_done(NULL, all_peaks, &(struct ask){.pairs = k, .vary = k});
+    for (int i = 0; hr_schedule_name(i); i++) /* each with a pool of its own */
+        for (int k = 0; k < 2; k++)
+            expect_done(NULL, peaks,
+                        &(struct ask){hr_schedule_name(i), .pairs = k, .vary = k});
 }
 
 /* ---- pain 12: a thousand steps ------------------------------------------------------------- */
