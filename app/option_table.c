@@ -209,7 +209,7 @@ static const option_spec plan_spec[] = {
     {FLAG("optimise", optimise),
      .help = "search for the best within the limit; it comes above the table"},
     {INT64("steps", steps, 0, 9007199254740992.0, "0"),
-     .shown = "some tenths of a second's worth", .help = "changes to try"},
+     .shown = "up to a second's worth", .help = "changes to try"},
     {REAL("time-limit", time_limit_s, 0, LARGE, "0"),
      .help = "seconds after which to stop; 0: none"},
     {INT64("seed", seed, 0, 9007199254740992.0, "0"), .help = "of the search"},

@@ -98,7 +98,7 @@ typedef struct plan_options {
     char out[OPTION_PATH], csv[OPTION_PATH], check[OPTION_PATH]; /* "": none */
     char text[OPTION_PATH], profile[OPTION_PATH], layout[OPTION_PATH];
     int optimise;        /* search for the best, which comes above the table */
-    int64_t seed, steps; /* of the search; steps 0: some tenths of a second's worth */
+    int64_t seed, steps; /* of the search; steps 0: up to a second's worth */
     double time_limit_s; /* 0: none */
     const struct profile *measured; /* what `profile` holds, once it is read; or NULL */
 } plan_options;

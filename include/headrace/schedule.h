@@ -356,7 +356,7 @@ typedef struct hr_optimise_opts {
                           fewer chunks as many as take the same room; 0: no limit */
     int64_t max_bytes; /* of activations, by the bytes of the costs; 0: no limit */
     uint64_t seed;
-    int64_t steps; /* changes tried by the search; 0: some tenths of a second's worth;
+    int64_t steps; /* changes tried by the search; 0: up to a second's worth;
                        below 0: none, the best generator's schedule is taken */
     double
         seconds; /* stops earlier; then the result depends on the machine. 0: never */

@@ -46,7 +46,10 @@ static hr_status improve(hr__goal *g, hr__start *start, int64_t steps)
     return HR_OK;
 }
 
-/* An eighth of the steps for each start, and the rest for the best. The best comes to the front. */
+enum { SHARE = 32 };
+
+/* A small share of steps and time for each start, and the rest for the best. The best comes to the
+ * front. */
 static hr_status search(hr__goal *g, hr__starts *starts)
 {
     int best = 0;
@@ -57,9 +60,11 @@ static hr_status search(hr__goal *g, hr__starts *starts)
         if (k > 0 && bound >= starts->at[best].makespan)
             continue;
         g->bound = bound;
-        HR_TRY(improve(g, s, g->budget / 8));
+        hr__goal_share(g, SHARE);
+        HR_TRY(improve(g, s, g->budget / SHARE));
         best = s->makespan < starts->at[best].makespan ? k : best;
     }
+    hr__goal_share(g, 1);
     HR_TRY(improve(g, &starts->at[best], g->budget - g->steps));
     hr__start first = starts->at[best];
     starts->at[best] = starts->at[0];

@@ -12,8 +12,8 @@ enum {
     PLACEMENTS = 1u << HR_PLACEMENT_LOOP | 1u << HR_PLACEMENT_V |
                  1u << HR_PLACEMENT_BIDIRECTIONAL,
     /* Actions of all steps together when no number of steps is given; and steps. */
-    WORTH = 12000000,
-    MOST_STEPS = 20000,
+    WORTH = 36000000,
+    MOST_STEPS = 100000,
 };
 
 static int64_t now(void)
@@ -63,13 +63,14 @@ static hr_status check(const hr_optimise_opts *o)
 
 hr_status hr__goal_init(hr__goal *g, const hr_optimise_opts *o)
 {
-    *g = (hr__goal){.o = *o, .stop_at = INT64_MAX, .least = INT64_MAX};
+    *g = (hr__goal){.o = *o, .end_at = INT64_MAX, .least = INT64_MAX};
     g->o.chunks = o->chunks ? o->chunks : 1;
     if (o->placements == 0)
         g->o.placements = 1u << HR_PLACEMENT_LOOP | 1u << HR_PLACEMENT_V;
     HR_TRY(check(&g->o));
     if (o->seconds > 0 && o->seconds < 1e9)
-        g->stop_at = now() + (int64_t)(o->seconds * 1e9);
+        g->end_at = now() + (int64_t)(o->seconds * 1e9);
+    g->stop_at = g->end_at;
     int64_t actions = 3 * (int64_t)o->ranks * g->o.chunks * o->microbatches;
     g->budget = o->steps;
     if (o->steps == 0)
@@ -165,6 +166,15 @@ bool hr__goal_stopped(hr__goal *g)
 {
     g->stopped |= g->stop_at < INT64_MAX && now() >= g->stop_at;
     return g->stopped;
+}
+
+void hr__goal_share(hr__goal *g, int parts)
+{
+    if (g->end_at == INT64_MAX)
+        return;
+    int64_t begin = now();
+    g->stop_at = begin + (g->end_at - begin) / parts;
+    g->stopped = begin >= g->end_at;
 }
 
 bool hr__goal_step(hr__goal *g)

@@ -6,10 +6,11 @@
 
 typedef struct hr__goal {
     hr_optimise_opts o; /* checked, with its defaults */
-    int64_t stop_at;    /* of the monotonic clock, ns */
+    int64_t end_at,
+        stop_at; /* of the monotonic clock, ns: of all, and of a share of it */
     int64_t steps, budget;
     int64_t least, bound; /* the smallest makespan so far, and its bound */
-    bool stopped;         /* the time is over */
+    bool stopped;         /* the time of the share is over */
 } hr__goal;
 
 /* Errors: ERR_INVALID, see hr_schedule_optimise(). */
@@ -31,5 +32,7 @@ int hr__largest_act(const hr_schedule *s);
 /* One step more of the search; false: no more. */
 bool hr__goal_step(hr__goal *g);
 bool hr__goal_stopped(hr__goal *g);
+/* From now on it stops after one of `parts` of the time that is left. */
+void hr__goal_share(hr__goal *g, int parts);
 
 #endif

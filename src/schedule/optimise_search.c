@@ -7,8 +7,8 @@
 #include "schedule/optimise_moves.h"
 
 enum {
-    ROUND = 4096, /* steps from the first threshold to nothing */
-    HOT = 50      /* the first threshold: percent of a slot */
+    ROUND = 12000, /* steps from the first threshold to nothing */
+    HOT = 25       /* the first threshold: percent of a slot */
 };
 
 typedef struct search {
