@@ -160,8 +160,12 @@ static hr_status keep_input(handy_stage *s, const hr_exec_at *at, hr_tensor *in)
 
 static hr_status enter(const handy_stage *s, hr_action_kind kind, const hr_exec_at *at)
 {
+    handy *h = s->h;
+    HANDY_EXPECT(h->n_log < HANDY_LOG && at->stage == s->stage);
+    h->log[h->n_log++] = (hr_action){
+        .microbatch = at->microbatch, .stage = (uint16_t)s->stage, .kind = kind};
     if (!at->paired)
-        give_up(s->h);
+        give_up(h);
     return maybe_fail(s, kind, at->microbatch);
 }
 
@@ -454,7 +458,7 @@ hr_status handy_generate(handy *h, const char *name, int chunks, int microbatche
 /* ---- what must come out ------------------------------------------------------------------------ */
 hr_status handy_zero(handy *h)
 {
-    h->paired = h->live = h->peak = h->places = 0;
+    h->paired = h->live = h->peak = h->places = h->n_log = 0;
     for (int i = 0; i < HANDY_STAGES; i++) {
         handy_stage *s = &h->stage[i];
         s->reductions = 0;
@@ -515,6 +519,23 @@ static hr_status check_counts(const handy *h, const hr_schedule *s,
     return HR_OK;
 }
 
+/* The functions were called as the schedule has it. */
+static hr_status check_order(const handy *h, const hr_schedule *s)
+{
+    size_t n;
+    int at = 0;
+    const hr_action *a = hr_schedule_order(s, hr_group_rank(h->pp), &n);
+    for (size_t i = 0; i < n; i++) {
+        const hr_action *l = &h->log[at];
+        if (a[i].kind > HR_ACTION_W)
+            continue;
+        HANDY_EXPECT(at++ < h->n_log && l->kind == a[i].kind &&
+                     l->stage == a[i].stage && l->microbatch == a[i].microbatch);
+    }
+    HANDY_EXPECT(at == h->n_log);
+    return HR_OK;
+}
+
 enum { ALL = HANDY_MICROBATCHES + HANDY_STAGES };
 
 static hr_status sum_over(const handy *h, hr_group *g, float sum[ALL])
@@ -545,6 +566,7 @@ hr_status handy_check(handy *h, const hr_schedule *s, hr_loss_mode mode)
     hr_schedule_get_shape(s, &shape);
     give_up(h);
     HR_TRY(check_counts(h, s, &shape));
+    HR_TRY(check_order(h, s));
     HR_TRY(sum_over(h, h->pp, sum));
     if (!shape.forward_only)
         return compare(h, sum, &shape, mode);

@@ -5,7 +5,7 @@
 #define HANDY_H
 #include "headrace/exec.h"
 
-enum { HANDY_STAGES = 32, HANDY_MICROBATCHES = 64 };
+enum { HANDY_STAGES = 32, HANDY_MICROBATCHES = 64, HANDY_LOG = 1024 };
 
 #define HANDY_EXPECT(cond)                                                             \
     do {                                                                               \
@@ -57,6 +57,8 @@ typedef struct handy {
     int live, peak; /* activations: from forward to the last part of the backward */
     int paired;     /* slots run as pairs */
     hr_tensor *put_out;
+    hr_action log[HANDY_LOG]; /* in which order this rank's functions were called */
+    int n_log;
     const void *place[512]; /* where tensors stood in this step, each address once */
     int places;
 } handy;

@@ -135,6 +135,20 @@ static void pain_13_a_callback_fails_at_microbatch_3_on_rank_2(void **state)
     }
 }
 
+static void pain_10_a_step_that_fails_leaves_no_weight_gradient(void **state)
+{
+    static const char *const names[] = {"zb-h1", "zb-h2", "interleaved-zb"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        struct ask ask = {.schedule = names[i],
+                          .kind = i ? HR_ACTION_W : HR_ACTION_I,
+                          .stage = 1,
+                          .microbatch = 4,
+                          .deed = run_wrong};
+        EXPECT(&ask, 20, HR_ERR_CALLBACK, "rank 1: stage 1 (chunk 0), microbatch 4, ",
+               i ? "weight gradient" : "input gradient");
+    }
+}
+
 /* The host has gone on by the time it fails; a kernel knows its rank and its microbatch. */
 static void pain_13_a_kernel_fails_on_rank_2(void **state)
 {
@@ -313,6 +327,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pain_13_a_callback_fails_at_microbatch_3_on_rank_2),
+        cmocka_unit_test(pain_10_a_step_that_fails_leaves_no_weight_gradient),
         cmocka_unit_test(pain_13_a_kernel_fails_on_rank_2),
         cmocka_unit_test(pain_13_a_pair_fails_on_rank_2),
         cmocka_unit_test(pain_13_a_callback_that_never_returns_is_named),

@@ -142,7 +142,7 @@ what_cannot_be_run_is_refused_by_all_and_the_step_after_is_exact(void **state)
     expect_done(RANKS, refuse_all, &(struct ask){.fine = "1f1b", .list = list, .n = 5});
 }
 
-static void stages_have_to_be_where_the_schedule_has_them(void **state)
+static void pain_6_no_stage_is_left_out_or_run_elsewhere(void **state)
 {
     static const struct refusal more[] = {
         {two_chunks, HR_ERR_INVALID, "exec_stage",
@@ -289,7 +289,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(
             what_cannot_be_run_is_refused_by_all_and_the_step_after_is_exact),
-        cmocka_unit_test(stages_have_to_be_where_the_schedule_has_them),
+        cmocka_unit_test(pain_6_no_stage_is_left_out_or_run_elsewhere),
         cmocka_unit_test(pain_10_a_weight_slot_too_many_is_refused),
         cmocka_unit_test(one_ranks_wrong_options_leave_nobody_waiting),
         cmocka_unit_test(schedules_of_ones_own_run_from_csv_and_by_map),

@@ -195,6 +195,16 @@ static void pain_8_three_modes_on_1_2_and_4_stages_and_2_pipelines(void **state)
             expect_done(stages * dp, figures, &dp);
 }
 
+/* ---- pain 10 ------------------------------------------------------------------------------- */
+/* The stages count them by parameter, and refuse one that comes behind the reduction. */
+static void pain_10_each_weight_gradient_runs_once_before_its_reduction(void **state)
+{
+    static const char *const names[] = {"zb-h1", "zb-h2", "interleaved-zb", "zbv",
+                                        NULL};
+    for (int vary = 0; vary < 2; vary++)
+        expect_done(3, every_schedule, &(struct ask){.vary = vary, .names = names});
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -205,6 +215,7 @@ int main(void)
         cmocka_unit_test(pain_1_lengths_that_vary_do_not_hang),
         cmocka_unit_test(pain_1_shapes_go_to_ones_own_neighbours),
         cmocka_unit_test(pain_8_three_modes_on_1_2_and_4_stages_and_2_pipelines),
+        cmocka_unit_test(pain_10_each_weight_gradient_runs_once_before_its_reduction),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
