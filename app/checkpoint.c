@@ -145,7 +145,7 @@ hr_status hr_app_checkpoint_write(const char *out, const checkpoint_info *info,
 {
     char folder[PATH_ROOM], file[PATH_ROOM + 32];
     char text[FIELDS + 2][24];
-    st_meta meta[FIELDS + 4] = {{"format", "pt"}, {"headrace.format", FORMAT}};
+    st_meta meta[FIELDS + 5] = {{"format", "pt"}, {"headrace.format", FORMAT}};
     int m = 2;
     snprintf(folder, sizeof folder, "%s/checkpoint", out);
     snprintf(file, sizeof file, "%s/" FILE_NAME, folder);
@@ -157,6 +157,8 @@ hr_status hr_app_checkpoint_write(const char *out, const checkpoint_info *info,
     snprintf(text[FIELDS + 1], sizeof text[0], "%lld", (long long)info->seed);
     meta[m++] = (st_meta){"step", text[FIELDS]};
     meta[m++] = (st_meta){"seed", text[FIELDS + 1]};
+    if (info->schedule)
+        meta[m++] = (st_meta){CHECKPOINT_SCHEDULE, info->schedule};
     APP_TRY(hr_app_make_folders(folder));
     if (keep > 1)
         APP_TRY(keep_former(folder, file));

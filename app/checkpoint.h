@@ -1,5 +1,6 @@
 /* A checkpoint is one file, `checkpoint/model.safetensors` in the folder that --out names:
- * parameters, optimiser state, and in its metadata the shape of the model, the step and the seed. It
+ * parameters, optimiser state, and in its metadata the shape of the model, the step, the seed and a
+ * schedule that was searched for. It
  * is replaced whole, so that the earlier one survives any failure. With `keep` above 1 the
  * former ones stay beside it as `model-step-00000100.safetensors`.
  */
@@ -12,7 +13,11 @@ typedef struct checkpoint_info {
     model_shape model;
     int64_t step; /* steps done */
     int64_t seed;
+    const char *schedule; /* to write: what --schedule auto chose; NULL: none */
 } checkpoint_info;
+
+/* Its key in the metadata. */
+#define CHECKPOINT_SCHEDULE "schedule"
 
 /* Makes the folders that are missing. */
 hr_status hr_app_checkpoint_write(const char *out, const checkpoint_info *info,

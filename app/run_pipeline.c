@@ -48,13 +48,24 @@ static hr_status read_file(const train_options *o, pipeline *p)
 }
 
 /* With overlap the one that was made for it; without, the plain ones. */
+static const char *name_by_rule(const train_options *o)
+{
+    return o->overlap && !o->recompute ? "combined"
+           : o->vp > 1                 ? "interleaved"
+                                       : "1f1b";
+}
+
 static hr_status generate(const train_options *o, pipeline *p)
 {
-    const char *name = o->schedule[0]                ? o->schedule
-                       : o->overlap && !o->recompute ? "combined"
-                       : o->vp > 1                   ? "interleaved"
-                                                     : "1f1b";
-    snprintf(p->name, sizeof p->name, "%.63s", name);
+    bool searches = strcmp(o->schedule, "auto") == 0;
+    const char *name = o->schedule[0] && !searches ? o->schedule : name_by_rule(o);
+    snprintf(p->name, sizeof p->name, "%.63s", searches ? "auto" : name);
+    if (searches)
+        snprintf(p->start, sizeof p->start, "%.63s", name);
+    if (searches && o->pp == 1)
+        return hr_fail(HR_ERR_INVALID, "auto_ranks",
+                       "--schedule auto orders the work of several pipeline ranks, but "
+                       "--pp is 1; the nearest valid value is 2");
     hr_status st = hr_schedule_generate(
         name,
         &(hr_generate_opts){HR_INIT(hr_generate_opts), .ranks = o->pp,
@@ -139,6 +150,7 @@ static hr_status lay_out(const train_options *o, pipeline *p)
     p->ranks = h.ranks;
     p->stages = h.stages;
     p->microbatches = h.microbatches;
+    p->placement = h.placement;
     p->parts = calloc((size_t)h.stages, sizeof *p->parts);
     if (st >= 0 && !p->parts)
         st = hr_fail(HR_ERR_NOMEM, NULL, "no memory for %d stages", h.stages);
@@ -189,23 +201,29 @@ static hr_status make_evaluation(const train_options *o, pipeline *p)
 
 /* ---- simulation ---------------------------------------------------------------------------------- */
 
-/* The head and the embedding of bytes are small beside a layer. */
-static hr_status simulate(pipeline *p)
+hr_status hr_app_schedule_bubble(const hr_schedule *s, double *out)
 {
     hr_figures *f = NULL;
     double busy = 0;
+    *out = 0;
+    APP_TRY(hr_schedule_simulate(s, NULL, &f));
+    for (int r = 0; r < f->ranks; r++)
+        busy += (double)f->rank[r].busy;
+    if (f->makespan > 0)
+        *out = 1 - busy / ((double)f->makespan * f->ranks);
+    hr_figures_destroy(f);
+    return HR_OK;
+}
+
+/* The head and the embedding of bytes are small beside a layer. */
+static hr_status simulate(pipeline *p)
+{
     for (int s = 0; s < p->stages; s++) {
         int64_t cost = (p->parts[s].layers + p->parts[s].mtp) * HR_TICKS;
         APP_TRY(hr_schedule_set_cost(
             p->training, s, &(hr_stage_cost){.f = cost, .i = cost, .w = cost}));
     }
-    APP_TRY(hr_schedule_simulate(p->training, NULL, &f));
-    for (int r = 0; r < f->ranks; r++)
-        busy += (double)f->rank[r].busy;
-    if (f->makespan > 0)
-        p->bubble = 1 - busy / ((double)f->makespan * f->ranks);
-    hr_figures_destroy(f);
-    return HR_OK;
+    return hr_app_schedule_bubble(p->training, &p->bubble);
 }
 
 static hr_status make(const train_options *o, pipeline *p)
@@ -227,6 +245,44 @@ hr_status hr_app_pipeline_make(const train_options *o, pipeline *out)
     if (st < 0)
         hr_app_pipeline_fini(out);
     return st;
+}
+
+/* ---- what auto chose ----------------------------------------------------------------------------- */
+
+hr_status hr_app_schedule_copy(const hr_schedule *s, hr_schedule **out)
+{
+    char *text;
+    *out = NULL;
+    APP_TRY(hr_schedule_print(s, &text));
+    hr_status st = hr_schedule_parse(text, strlen(text), out);
+    free(text);
+    return st;
+}
+
+static bool same_sizes(const hr_schedule *a, const hr_schedule *b)
+{
+    hr_schedule_shape x = shape_of(a), y = shape_of(b);
+    return x.ranks == y.ranks && x.stages == y.stages &&
+           x.microbatches == y.microbatches && x.placement == y.placement;
+}
+
+hr_status hr_app_pipeline_resume(pipeline *p, const char *text, bool *taken)
+{
+    hr_schedule *s = NULL;
+    *taken = false;
+    hr_status st = hr_schedule_parse(text, strlen(text), &s);
+    if (st >= 0)
+        st = hr_schedule_check(s, NULL, NULL);
+    if (st >= 0 && same_sizes(s, p->training)) {
+        hr_schedule_destroy(p->training);
+        p->training = s;
+        *taken = true;
+        return hr_app_schedule_bubble(s, &p->bubble);
+    }
+    hr_schedule_destroy(s);
+    return st < 0 ? hr_fail(st, hr_last_reason(), "the schedule of the checkpoint: %s",
+                            hr_last_error())
+                  : HR_OK;
 }
 
 void hr_app_pipeline_fini(pipeline *p)

@@ -9,6 +9,7 @@
  *     train_eval.c    validation loss
  *     train_save.c    checkpoints, both ways
  *     train_profile.c what layers cost, for `headrace plan`
+ *     train_auto.c    --schedule auto, with train_trial.c
  *     train_report.c  metrics, progress, loss curve (rank 0)
  */
 #ifndef HR_APP_TRAIN_H
@@ -20,6 +21,7 @@
 #include "rank_groups.h"
 #include "run_pipeline.h"
 #include "safetensors.h"
+#include "train_auto.h"
 
 typedef struct train_report train_report;
 
@@ -31,6 +33,7 @@ typedef struct train_result {
     double
         bubble; /* share of the step in which a rank does not compute, mean; NaN: one stage */
     bool skipped, stop;
+    bool chose; /* what the next step's schedule is; see train_auto.h */
     /* Of rank 0: seconds, share of communication hidden (NaN: none), device memory, validation loss (NaN:
      * not asked for). */
     double seconds, hidden, val_loss;
@@ -50,6 +53,7 @@ typedef struct train_job {
     /* Of the end; rank 0 writes. */
     int64_t steps_done;
     train_result last;
+    train_choice choice;
 } train_job;
 
 enum { TALLY_LOSS, TALLY_AUX, TALLY_MTP, TALLY_STOP, TALLY_BUSY, TALLIES };
@@ -81,6 +85,7 @@ struct train_rank {
     train_stage *stages;
     hr_exec *exec;
     hr_program *training, *evaluation;
+    train_trial *trial; /* NULL: nothing is to be chosen */
     train_grads grads;
     int32_t *batch;   /* host memory: ids and targets of each microbatch, [2][N] each */
     hr_tensor *loss;  /* f32 [1]: sum over the microbatches so far; NULL: none yet */

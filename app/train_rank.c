@@ -188,6 +188,7 @@ static hr_status loop(train_rank *r)
         APP_TRY(check_capacity(r));
         res.seconds = (double)(hr_now_ns() - begin) * 1e-9;
         APP_TRY(hr_app_rank_bubble(r, res.seconds, &res.bubble));
+        APP_TRY(hr_app_auto_step(r, res.seconds, &res.chose));
         if (step + 1 == job->opts->steps ||
             res.stop) /* its spans are what the pictures show */
             APP_TRY(hr_device_set_timeline(dev, NULL));

@@ -106,6 +106,12 @@ static double tokens_per_s(const train_report *p, const train_result *res)
     return (double)hr_app_train_tokens(p->job->opts) / res->seconds;
 }
 
+/* Of the schedule of the step. */
+static double simulated_bubble(const train_job *job, const train_result *res)
+{
+    return job->choice.text && !res->chose ? job->choice.bubble : job->pipeline->bubble;
+}
+
 static hr_status write_line(train_report *p, int64_t step, const train_result *res)
 {
     char line[512];
@@ -123,12 +129,14 @@ static hr_status write_line(train_report *p, int64_t step, const train_result *r
     hr_json_real(&j, "step_ms", res->seconds * 1e3);
     if (!isnan(res->bubble)) {
         hr_json_real(&j, "bubble", res->bubble);
-        hr_json_real(&j, "bubble_simulated", p->job->pipeline->bubble);
+        hr_json_real(&j, "bubble_simulated", simulated_bubble(p->job, res));
     }
     hr_json_int(&j, "live_bytes", (long long)res->memory.live_bytes);
     hr_json_int(&j, "peak_bytes", (long long)res->memory.peak_bytes);
     if (res->skipped)
         hr_json_bool(&j, "skipped", true);
+    if (res->chose)
+        hr_json_bool(&j, "chose_schedule", true);
     if (!isnan(res->val_loss))
         hr_json_real(&j, "val_loss", res->val_loss);
     APP_TRY(hr_json_end(&j));
@@ -150,6 +158,12 @@ hr_status hr_app_report_step(train_report *p, int64_t step, const train_result *
     if (res->skipped)
         hr_app_progress_note(p->progress, "step %lld skipped: the gradient norm is %g",
                              (long long)step, res->grad_norm);
+    if (res->chose)
+        hr_app_progress_note(p->progress,
+                             "step %lld: schedule auto simulated as %.2f ms a step, %s "
+                             "as %.2f ms",
+                             (long long)step, p->job->choice.found_ms,
+                             p->job->pipeline->start, p->job->choice.start_ms);
     if (isnan(res->val_loss))
         return HR_OK;
     hr_app_progress_note(p->progress, "step %lld: validation loss %.4f nats a byte",

@@ -135,7 +135,10 @@ static hr_status write(train_rank *r, int64_t step, manifest *f)
     f->updates = r->updates;
     f->tensors[f->n] = (st_tensor){
         .name = UPDATES, .dtype = ST_I64, .ndim = 1, .shape = {1}, .data = &f->updates};
-    checkpoint_info info = {.model = o->model, .step = step, .seed = o->seed};
+    checkpoint_info info = {.model = o->model,
+                            .step = step,
+                            .seed = o->seed,
+                            .schedule = r->job->choice.text};
     return hr_app_checkpoint_write(o->out, &info, o->keep, f->tensors, f->n + 1);
 }
 

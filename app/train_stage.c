@@ -149,6 +149,8 @@ static hr_status open_exec(train_rank *r, hr_exec_stage *fns, hr_exec_shape *sha
         APP_TRY(open_stage(r, i));
         fns[i] = *hr_plan_stage_fns(r->stages[i].fns);
     }
+    if (hr_app_trial_wanted(r->job))
+        APP_TRY(hr_app_trial_open(r, fns));
     for (int s = 0; s < p->stages; s++)
         shapes[s] = boundary(r, s);
     APP_TRY(hr_exec_create(
@@ -182,6 +184,7 @@ void hr_app_stages_close(train_rank *r)
     hr_exec_destroy(r->exec);
     for (int i = 0; r->stages && i < r->model->n_stages; i++)
         hr_plan_stage_destroy(r->stages[i].fns);
+    hr_app_trial_close(r);
     free(r->stages);
 }
 

@@ -6,10 +6,28 @@
 #include "train.h"
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { SPANS_PER_LANE = 1 << 15 };
 
-static hr_status open_job(train_job *job)
+/* A former run has chosen already, if for other sizes in vain. */
+static hr_status take_choice(train_job *job, pipeline *p)
+{
+    const char *text = hr_app_safetensors_meta(job->resumed, CHECKPOINT_SCHEDULE);
+    bool taken = false;
+    if (!text || !p->start[0])
+        return HR_OK;
+    APP_TRY(hr_app_pipeline_resume(p, text, &taken));
+    if (!taken)
+        return HR_OK;
+    job->choice.bubble = p->bubble;
+    job->choice.text = strdup(text);
+    if (!job->choice.text)
+        return hr_fail(HR_ERR_NOMEM, NULL, "no memory for a schedule");
+    return hr_app_auto_write(job);
+}
+
+static hr_status open_job(train_job *job, pipeline *p)
 {
     const train_options *o = job->opts;
     APP_TRY(hr_app_data_open(o->data, DATA_CAP, &job->data));
@@ -19,6 +37,8 @@ static hr_status open_job(train_job *job)
     if (o->resume)
         APP_TRY(hr_app_checkpoint_resume(o, &former, &job->resumed));
     job->first_step = former.step;
+    if (o->resume)
+        APP_TRY(take_choice(job, p));
     APP_TRY(hr_timeline_create(SPANS_PER_LANE, &job->timeline));
     return hr_app_report_create(job, &job->report);
 }
@@ -29,6 +49,7 @@ static void close_job(train_job *job)
     hr_timeline_destroy(job->timeline);
     hr_app_safetensors_close(job->resumed);
     hr_app_data_close(job->data);
+    free(job->choice.text);
 }
 
 static bool imitates_link(const train_options *o)
@@ -119,6 +140,7 @@ static void say_end(const train_job *job)
     if (!isnan(job->last.hidden))
         printf("communication hidden in the last step: %.0f%%\n",
                100 * job->last.hidden);
+    hr_app_auto_say(job);
     if (o->check)
         puts("checked: events order every two uses of memory that conflict");
     printf("wrote metrics.jsonl, loss.svg, timeline.svg, timeline.png, trace.json, "
@@ -131,7 +153,7 @@ hr_status hr_app_train(const train_options *o)
     pipeline p;
     train_job job = {.opts = o, .pipeline = &p};
     APP_TRY(hr_app_pipeline_make(o, &p));
-    hr_status st = open_job(&job);
+    hr_status st = open_job(&job, &p);
     if (st >= 0)
         st = run_job(&job);
     if (st >= 0)

@@ -1,5 +1,5 @@
 # What surrounds the model in the program; the model and its training are tested in tests/train.
-foreach(name options interrupt)
+foreach(name options interrupt stage_costs)
   hr_test(unit.${name} SOURCES app/test_${name}.c ROOMS base trace LIBS hr_app)
 endforeach()
 foreach(name config data safetensors checkpoint profile progress pictures)
