@@ -109,7 +109,7 @@ static const option_spec train_spec[] = {
      .help = "seconds that ranks wait for each other"},
     {TEXT("schedule", schedule, "NAME|FILE", ""),
      .shown = "combined; without overlap 1f1b, or interleaved",
-     .help = "order of forwards and backwards; as in: headrace plan"},
+     .help = "order of forwards and backwards, as in headrace plan, or auto"},
     {TEXT("layout", layout, "TEXT", ""), .shown = "even",
      .help = "what each stage holds, as in Et*3|(tt|)*2tL"},
     {FLAG("recompute", recompute),
