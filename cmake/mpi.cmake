@@ -21,3 +21,21 @@ if(HEADRACE_MPI_FOUND)
 else()
   message(STATUS "MPI engine: off, ${HEADRACE_MPI_WHY}")
 endif()
+
+set(mpi_environment OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+  OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1
+  OMPI_MCA_hwloc_base_binding_policy=none)
+# hr_mpi_test(name ranks target [environment]): a test program, started as many processes. As root, and with
+# more ranks than CPUs, Open MPI wants to be told. Looking for leaks takes seconds, for the stacks of
+# MPI's own have to be walked: one test does, and the others say detect_leaks=0.
+function(hr_mpi_test name ranks target)
+  if(HEADRACE_MPI_FOUND AND MPIEXEC_EXECUTABLE)
+    add_test(NAME ${name} COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${ranks}
+      $<TARGET_FILE:${target}> WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+    set_tests_properties(${name} PROPERTIES TIMEOUT 120 LABELS mpi
+      ENVIRONMENT "${mpi_environment};${ARGN}")
+  else()
+    add_test(NAME ${name} COMMAND ${CMAKE_COMMAND} -E echo "skipped: ${HEADRACE_MPI_WHY}")
+    set_tests_properties(${name} PROPERTIES LABELS mpi SKIP_REGULAR_EXPRESSION "^skipped")
+  endif()
+endfunction()

@@ -40,7 +40,8 @@ HR_API bool hr_mpi_launched(void);
 /* Run fn(world, arg) on this process as one rank of the job, with a device of its own that is current
  * there, and return when all ranks have: HR_OK, or the first failure, the same on all, with its
  * sentence ("rank 2: ... (host n1)"). Starts MPI if nobody has; one job at a time. A rank that does
- * not come to the end of a job that has failed is waited for no longer than the time limit.
+ * not come to the end of a job that has failed is waited for as long as the time limit says, and for five
+ * seconds at least.
  * Errors: ERR_INVALID, ERR_UNSUPPORTED, ERR_NOMEM, ERR_DEVICE, ERR_IO "mpi", what fn returns. */
 HR_API HR_RESULT hr_status hr_mpi_run(const hr_mpi_opts *opts, hr_rank_fn fn,
                                       void *arg);

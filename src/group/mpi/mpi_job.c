@@ -10,6 +10,8 @@
 #include <unistd.h>
 
 static const double default_timeout_s = 300.0;
+/* For the others to come to the end of a job that has failed, however short its time limit is. */
+static const int64_t least_end_ns = 5000000000;
 
 static int64_t wall_ns(void)
 {
@@ -243,9 +245,10 @@ static hr_status look_at_end(void *arg)
 /* A job that is well waits for its last rank as long as it takes; one that has failed does not. */
 static hr_status wait_for_end(ending *e)
 {
+    int64_t limit = e->job->limit_ns > least_end_ns ? e->job->limit_ns : least_end_ns;
     for (;;) {
         bool failed = hr__mpi_failed(e->job);
-        hr__mpi_waiting w = {look_at_end, e, hr_now_ns() + e->job->limit_ns, true};
+        hr__mpi_waiting w = {look_at_end, e, hr_now_ns() + limit, true};
         hr_status st = hr__mpi_wait(e->job, &w);
         if (st != HR_PENDING || failed)
             return st;

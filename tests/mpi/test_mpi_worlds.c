@@ -1,0 +1,157 @@
+/* Worlds of processes: over somebody else's communicator, one after another, and what they say of
+ * themselves. Run by a launcher with 3 ranks. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "headrace/group_mpi.h"
+#include <mpi.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int my_rank(void)
+{
+    int rank;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    return rank;
+}
+
+static hr_status sum_of_ranks(hr_group *g, int *out)
+{
+    hr_stream *s = hr_device_default_stream(hr_group_device(g));
+    *out = hr_group_rank(g);
+    hr_status st = hr_all_reduce(g, out, out, 1, HR_I32, HR_SUM, s);
+    return st < 0 ? st : hr_stream_synchronize(s);
+}
+
+static hr_status work(hr_group *world, void *arg)
+{
+    return sum_of_ranks(world, arg);
+}
+
+/* ---- communicators of others ---- */
+static void a_job_runs_over_the_communicator_that_it_is_given(void **state)
+{
+    MPI_Comm half;
+    int sum = -1, mine = my_rank() == 1; /* {0, 2} and {1} */
+    MPI_Comm_split(MPI_COMM_WORLD, mine, -my_rank(), &half);
+    hr_mpi_opts o = {HR_INIT(hr_mpi_opts), .comm = &half};
+    assert_int_equal(hr_mpi_run(&o, work, &sum), HR_OK);
+    assert_int_equal(sum, mine ? 0 : 1);
+    MPI_Comm_free(&half);
+}
+
+static void a_wrapped_world_makes_groups_and_goes(void **state)
+{
+    hr_device *dev;
+    hr_group *world, *two;
+    int sum = -1, pair[] = {2, 0};
+    MPI_Comm comm = MPI_COMM_WORLD;
+    assert_int_equal(hr_device_open("host", NULL, &dev), HR_OK);
+    assert_int_equal(hr_group_wrap_mpi(&comm, dev, NULL, &world), HR_OK);
+    assert_string_equal(hr_group_engine(world), "mpi");
+    assert_int_equal(hr_group_rank(world), my_rank());
+    assert_int_equal(hr_group_create(world, pair, 2, &two), HR_OK);
+    assert_int_equal(two != NULL, my_rank() != 1);
+    if (two) {
+        assert_int_equal(hr_group_global_rank(two, 0), 2);
+        assert_int_equal(sum_of_ranks(two, &sum), HR_OK);
+        assert_int_equal(sum, 1);
+    }
+    hr_group_release(two);
+    hr_group_release(world);
+    hr_device_close(dev);
+}
+
+static void what_is_missing_is_refused(void **state)
+{
+    hr_group *world = NULL;
+    assert_int_equal(hr_group_wrap_mpi(NULL, NULL, NULL, &world), HR_ERR_INVALID);
+    assert_non_null(strstr(hr_last_error(), "no communicator"));
+    assert_int_equal(hr_mpi_run(NULL, NULL, NULL), HR_ERR_INVALID);
+    hr_mpi_opts o = {HR_INIT(hr_mpi_opts), .timeout_s = -1};
+    assert_int_equal(hr_mpi_run(&o, work, NULL), HR_ERR_INVALID);
+    o = (hr_mpi_opts){HR_INIT(hr_mpi_opts), .backend = "no such"};
+    assert_int_equal(hr_mpi_run(&o, work, NULL), HR_ERR_INVALID);
+    assert_non_null(strstr(hr_last_error(), "no such"));
+}
+
+/* ---- one after another ---- */
+static hr_status fail_on_one(hr_group *world, void *arg)
+{
+    int sum;
+    if (hr_group_rank(world) == 1)
+        return hr_fail(HR_ERR_IO, "disk", "the disk is full");
+    return sum_of_ranks(world, &sum);
+}
+
+static void a_failed_job_leaves_nothing_to_the_next(void **state)
+{
+    for (int i = 0; i < 5; i++) {
+        int sum = -1;
+        assert_int_equal(hr_mpi_run(NULL, fail_on_one, NULL), HR_ERR_IO);
+        assert_non_null(strstr(hr_last_error(), "rank 1: the disk is full (host "));
+        assert_string_equal(hr_last_reason(), "disk");
+        assert_int_equal(hr_mpi_run(NULL, work, &sum), HR_OK);
+        assert_int_equal(sum, 3);
+    }
+}
+
+static void one_call_at_a_time_is_enough(void **state)
+{
+    int sum = -1;
+    hr_mpi_opts o = {HR_INIT(hr_mpi_opts), .serialise = 1};
+    assert_int_equal(hr_mpi_run(&o, work, &sum), HR_OK);
+    assert_int_equal(sum, 3);
+}
+
+/* ---- what is large ---- */
+static hr_status ring_of_many_bytes(hr_group *g, void *arg)
+{
+    size_t bytes = (size_t)3 << 20;
+    int n = hr_group_size(g), me = hr_group_rank(g);
+    hr_stream *s = hr_stream_current();
+    unsigned char *buf = malloc(3 * bytes), *from = buf + 2 * bytes;
+    if (!buf)
+        return HR_ERR_NOMEM;
+    memset(buf, me + 1, bytes);
+    memset(buf + bytes, me + 101, bytes);
+    hr_p2p ops[] = {{true, (me + 1) % n, buf, bytes},
+                    {false, (me + n - 1) % n, from, bytes},
+                    {true, (me + 1) % n, buf + bytes, bytes},
+                    {false, (me + n - 1) % n, buf, 0}};
+    ops[3] = (hr_p2p){false, (me + n - 1) % n, malloc(bytes), bytes};
+    hr_status st = hr_group_batch(g, ops, 4, s);
+    if (st == HR_OK)
+        st = hr_stream_synchronize(s);
+    const unsigned char *second = ops[3].buf;
+    for (size_t i = 0; st == HR_OK && i < bytes; i++)
+        if (from[i] != (me + n - 1) % n + 1 || second[i] != (me + n - 1) % n + 101)
+            st = hr_fail(HR_ERR_CALLBACK, NULL, "byte %zu is %d and %d", i, from[i],
+                         second[i]);
+    free(ops[3].buf);
+    free(buf);
+    return st;
+}
+
+static void two_long_messages_to_one_peer_keep_their_order(void **state)
+{
+    assert_int_equal(hr_mpi_run(NULL, ring_of_many_bytes, NULL), HR_OK);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_failed_job_leaves_nothing_to_the_next), /* starts MPI */
+        cmocka_unit_test(a_job_runs_over_the_communicator_that_it_is_given),
+        cmocka_unit_test(a_wrapped_world_makes_groups_and_goes),
+        cmocka_unit_test(what_is_missing_is_refused),
+        cmocka_unit_test(two_long_messages_to_one_peer_keep_their_order),
+        cmocka_unit_test(one_call_at_a_time_is_enough),
+    };
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    return hr_mpi_finish(failed ? HR_ERR_CALLBACK : HR_OK);
+}
