@@ -9,7 +9,7 @@ static hr_status check_sizes(const hr_exec_opts *o)
 {
     int dp = o->dp ? o->dp : 1, pp = hr_group_size(o->pp);
     int world = hr_group_size(o->world ? o->world : o->pp);
-    if (o->dp < 0 || world % (pp * dp))
+    if (o->dp < 0 || world % pp || world / pp % dp)
         return hr_fail(HR_ERR_INVALID, "exec_sizes",
                        "hr_exec_create: %d pipelines of %d ranks side by side do not "
                        "divide a world of %d",

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -209,6 +210,25 @@ static void one_ranks_wrong_options_leave_nobody_waiting(void **state)
     expect_done(RANKS, refuse_executor, NULL);
 }
 
+static hr_status refuse_pipelines(hr_group *world, void *arg)
+{
+    static const int not_there[] = {-1, 2, 3, 1 << 30, INT_MAX}; /* times 4: 0, -4 */
+    for (size_t i = 0; i < sizeof not_there / sizeof not_there[0]; i++) {
+        hr_exec *e;
+        HANDY_EXPECT(hr_exec_create(&(hr_exec_opts){HR_INIT(hr_exec_opts), .pp = world,
+                                                    .dp = not_there[i]},
+                                    &e) == HR_ERR_INVALID &&
+                     e == NULL);
+        HANDY_EXPECT(strcmp(hr_last_reason(), "exec_sizes") == 0);
+    }
+    return HR_OK;
+}
+
+static void more_pipelines_than_there_are_ranks_are_refused(void **state)
+{
+    expect_done(RANKS, refuse_pipelines, NULL);
+}
+
 /* ---- schedules of one's own ---------------------------------------------------------------- */
 static hr_status through_csv(hr_schedule **s)
 {
@@ -292,6 +312,7 @@ int main(void)
         cmocka_unit_test(pain_6_no_stage_is_left_out_or_run_elsewhere),
         cmocka_unit_test(pain_10_a_weight_slot_too_many_is_refused),
         cmocka_unit_test(one_ranks_wrong_options_leave_nobody_waiting),
+        cmocka_unit_test(more_pipelines_than_there_are_ranks_are_refused),
         cmocka_unit_test(schedules_of_ones_own_run_from_csv_and_by_map),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
