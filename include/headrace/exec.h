@@ -72,8 +72,8 @@ typedef struct hr_exec_half {
 /* What one stage does. All run on the issuing thread, with the compute stream current, and issue
  * only; what comes in is ordered before what they issue there. `in` and `grad` are borrowed: a stage
  * that needs them later retains them; the executor gives up its claims when the backward of the
- * microbatch is issued, and those of what a stage puts out when it is sent. Gradients of parameters
- * accumulate where the caller keeps them.
+ * microbatch is issued, and those of what a stage puts out when it is sent, or at once where the function
+ * fails. Gradients of parameters accumulate where the caller keeps them.
  *
  * The first stage has no input (NULL) and puts out no gradient; the last has no gradient coming in
  * and puts out no output (NULL): its forward makes the loss, times at->scale, and its backward

@@ -94,8 +94,10 @@ static hr_status run(hr__step *x, const hr__act *a)
     HR_TRY(hr__wait_cell(x, a->in));
     hr_mark_set(-1, a->microbatch);
     hr_status st = call(x, a, &out);
-    if (st < 0)
+    if (st < 0) {
+        hr_tensor_release(out);
         return st;
+    }
     return after(x, a, out);
 }
 

@@ -102,8 +102,10 @@ static hr_status make(handy *h, int m, hr_tensor **out)
 static hr_status make_output(const handy_stage *s, hr_action_kind kind, int m,
                              hr_tensor **out)
 {
-    bool longer = s->h->fault == HANDY_SHAPE && goes_wrong(s, kind, m);
-    return make_long(s->h, length_of(s->h, m) + longer, out);
+    bool wrong = goes_wrong(s, kind, m);
+    bool longer = wrong && s->h->fault == HANDY_SHAPE;
+    HR_TRY(make_long(s->h, length_of(s->h, m) + longer, out));
+    return wrong && s->h->fault == HANDY_HALF ? fail_here(NULL, NULL) : HR_OK;
 }
 
 static void note_live(handy *h, int change)

@@ -17,6 +17,7 @@ enum { HANDY_STAGES = 32, HANDY_MICROBATCHES = 64, HANDY_LOG = 1024 };
 /* How a stage goes wrong in an action. */
 typedef enum handy_fault {
     HANDY_FAILS,  /* its function fails */
+    HANDY_HALF,   /* it does when it has put something out */
     HANDY_KERNEL, /* what it launched does */
     HANDY_SHAPE,  /* it puts out a tensor that is too long */
     HANDY_STUCK   /* it does not come back before the job has failed */

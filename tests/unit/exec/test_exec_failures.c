@@ -33,6 +33,13 @@ static hr_status step(handy *h, const hr_schedule *s, const hr_program *p)
     return handy_step(h, s, p, HR_LOSS_SUM);
 }
 
+static size_t live_blocks(const handy *h)
+{
+    hr_mem_stats m;
+    hr_mem_get_stats(hr_group_device(h->world), &m);
+    return m.live_blocks;
+}
+
 /* A clean step, one that goes wrong, and a clean one. */
 static hr_status around(handy *h, struct ask *ask, const hr_schedule *s,
                         const hr_program *p)
@@ -40,11 +47,13 @@ static hr_status around(handy *h, struct ask *ask, const hr_schedule *s,
     int me = hr_group_rank(h->world);
     HR_TRY(step(h, s, p));
     HR_TRY(handy_zero(h));
+    size_t before = live_blocks(h);
     ask->got[me] = ask->deed(h, ask, s, p);
     if (!ask->no_reset)
         HANDY_EXPECT(hr_group_status(h->world) == ask->got[me]); /* and its sentence */
     snprintf(ask->text[me], sizeof ask->text[me], "%s", hr_last_error());
     HANDY_EXPECT(h->live == 0 || ask->got[me] >= 0);
+    HANDY_EXPECT(live_blocks(h) == before);
     h->fail_kind = HR_ACTION_RECV_B;
     if (!ask->no_reset)
         HR_TRY(hr_job_reset(h->world));
@@ -146,6 +155,22 @@ static void pain_10_a_step_that_fails_leaves_no_weight_gradient(void **state)
                           .deed = run_wrong};
         EXPECT(&ask, 20, HR_ERR_CALLBACK, "rank 1: stage 1 (chunk 0), microbatch 4, ",
                i ? "weight gradient" : "input gradient");
+    }
+}
+
+static void what_a_function_that_fails_has_put_out_is_given_up(void **state)
+{
+    static const hr_action_kind kinds[] = {HR_ACTION_F, HR_ACTION_B};
+    for (int i = 0; i < 4; i++) {
+        struct ask ask = {.schedule = i < 2 ? "1f1b" : "combined",
+                          .chunks = i < 2 ? 1 : 2,
+                          .pairs = i >= 2,
+                          .kind = kinds[i % 2],
+                          .stage = 2,
+                          .microbatch = 3,
+                          .fault = HANDY_HALF,
+                          .deed = run_wrong};
+        EXPECT(&ask, 20, HR_ERR_CALLBACK, "microbatch 3, ", "out of memory, say");
     }
 }
 
@@ -328,6 +353,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pain_13_a_callback_fails_at_microbatch_3_on_rank_2),
         cmocka_unit_test(pain_10_a_step_that_fails_leaves_no_weight_gradient),
+        cmocka_unit_test(what_a_function_that_fails_has_put_out_is_given_up),
         cmocka_unit_test(pain_13_a_kernel_fails_on_rank_2),
         cmocka_unit_test(pain_13_a_pair_fails_on_rank_2),
         cmocka_unit_test(pain_13_a_callback_that_never_returns_is_named),
