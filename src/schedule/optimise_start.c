@@ -100,12 +100,15 @@ static hr_status consider(hunt *h, hr_schedule *s, const char *name)
 static hr_stage_cost mean_cost(const hr_schedule *s)
 {
     hr_stage_cost mean = {0};
-    for (int k = 0; k < s->stages; k++) {
-        mean.f += s->cost[k].f / s->stages;
-        mean.i += s->cost[k].i / s->stages;
-        mean.w += s->cost[k].w / s->stages;
+    for (int k = 0; k < s->stages; k++) { /* at most 2^16 costs below 2^40 */
+        mean.f += s->cost[k].f;
+        mean.i += s->cost[k].i;
+        mean.w += s->cost[k].w;
         mean.recompute |= s->cost[k].recompute;
     }
+    mean.f /= s->stages;
+    mean.i /= s->stages;
+    mean.w /= s->stages;
     return mean;
 }
 
