@@ -10,7 +10,7 @@ BUILD = cmake --build $(R) -j$(JOBS) --target
 PLAIN = cmake --preset release -DHEADRACE_TESTS=OFF
 WITH_TESTS = cmake --preset release -DHEADRACE_TESTS=ON
 
-.PHONY: all demo test conformance bench fuzz format lint install clean
+.PHONY: all demo test conformance soak bench fuzz format lint install clean
 
 all:
 	$(PLAIN)
@@ -29,6 +29,12 @@ conformance:
 	@$(WITH_TESTS)
 	@$(BUILD) conform_megatron conform_schedules
 	@scripts/run_conformance.sh $(R)/tests/conform/conform_megatron $(R)/tests/conform/conform_schedules
+
+# All combinations of options; EVERY=n takes every n-th.
+soak:
+	@$(WITH_TESTS)
+	@$(BUILD) soak
+	nice $(R)/tests/train/soak $(EVERY)
 
 bench:
 	$(PLAIN)

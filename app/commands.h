@@ -23,6 +23,8 @@ hr_status hr_app_dry_run(const train_options *o);
 /* In trainer.c and sample.c. An interrupted run returns ERR_ABORTED, or what the interruption made
  * fail: hr_app_finish() asks hr_app_interrupted(). */
 hr_status hr_app_train(const train_options *o);
+/* Steps, metrics and checkpoints alone: no pictures and no sample. */
+hr_status hr_app_train_steps(const train_options *o);
 hr_status hr_app_sample(const sample_options *o);
 
 #endif

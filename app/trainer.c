@@ -148,7 +148,15 @@ static void say_end(const train_job *job)
            o->out);
 }
 
-hr_status hr_app_train(const train_options *o)
+static hr_status show(const train_job *job)
+{
+    APP_TRY(draw(job));
+    APP_TRY(write_sample(job->opts));
+    say_end(job);
+    return HR_OK;
+}
+
+static hr_status train(const train_options *o, hr_status (*then)(const train_job *))
 {
     pipeline p;
     train_job job = {.opts = o, .pipeline = &p};
@@ -156,13 +164,19 @@ hr_status hr_app_train(const train_options *o)
     hr_status st = open_job(&job, &p);
     if (st >= 0)
         st = run_job(&job);
-    if (st >= 0)
-        st = draw(&job);
-    if (st >= 0)
-        st = write_sample(o);
-    if (st >= 0)
-        say_end(&job);
+    if (st >= 0 && then)
+        st = then(&job);
     close_job(&job);
     hr_app_pipeline_fini(&p);
     return st;
+}
+
+hr_status hr_app_train(const train_options *o)
+{
+    return train(o, show);
+}
+
+hr_status hr_app_train_steps(const train_options *o)
+{
+    return train(o, NULL);
 }

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-void train_case_init(train_options *o, int ep, int microbatches, int64_t steps)
+void train_case_options(train_options *o, int ep, int microbatches, int64_t steps)
 {
     hr_app_options_train_defaults(o);
     o->model = (model_shape){.layers = 3,
@@ -32,10 +32,20 @@ void train_case_init(train_options *o, int ep, int microbatches, int64_t steps)
     o->cores = 2;
     o->timeout_s = 60;
     snprintf(o->data, sizeof o->data, "LICENSE");
+}
+
+void train_case_folder(train_options *o)
+{
     const char *tmp = getenv("TMPDIR");
     snprintf(o->out, sizeof o->out, "%s/headrace-test-XXXXXX", tmp ? tmp : "/tmp");
     if (!mkdtemp(o->out))
         o->out[0] = '\0';
+}
+
+void train_case_init(train_options *o, int ep, int microbatches, int64_t steps)
+{
+    train_case_options(o, ep, microbatches, steps);
+    train_case_folder(o);
 }
 
 static int remove_entry(const char *path, const struct stat *st, int kind,

@@ -6,6 +6,9 @@
 
 /* Options of a tiny model that trains on LICENSE for `steps` steps in the fresh folder o->out. */
 void train_case_init(train_options *o, int ep, int microbatches, int64_t steps);
+/* The two halves of it: without a folder nothing can run. */
+void train_case_options(train_options *o, int ep, int microbatches, int64_t steps);
+void train_case_folder(train_options *o);
 /* Remove the folder. */
 void train_case_fini(const train_options *o);
 
