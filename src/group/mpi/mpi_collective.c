@@ -224,7 +224,7 @@ static void keep_own(const collective *k)
         got += b.in;
     }
     bytes_of own = between(k, k->me, sent, got);
-    if (own.in > 0 && own.recv != own.send)
+    if (own.in > 0 && own.recv && own.send && own.recv != own.send)
         memcpy(own.recv, own.send, (size_t)own.in * k->eb);
 }
 

@@ -233,9 +233,9 @@ static hr_status look_at(hr__mpi_exchange *x, hr__leg *leg)
     return HR_OK;
 }
 
-hr_status hr__exchange_look(void *arg)
+hr_status hr__exchange_look(void *exchange)
 {
-    hr__mpi_exchange *x = arg;
+    hr__mpi_exchange *x = exchange;
     hr_status st = HR_OK;
     for (int i = 0; i < x->n; i++) {
         hr__leg *leg = &x->legs[i];

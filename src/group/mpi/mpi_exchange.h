@@ -74,8 +74,8 @@ void hr__exchange_begin(hr__mpi_exchange *x, bool raw);
 hr_status hr__exchange_add(hr__mpi_exchange *x, bool send, int peer, const void *buf,
                            size_t bytes, int64_t elements);
 hr_status hr__exchange_start(hr__mpi_exchange *x);
-/* For hr__mpi_wait(); `x` as void*. OK: all is through, or held. */
-hr_status hr__exchange_look(void *x);
+/* For hr__mpi_wait(). OK: all is through, or held. */
+hr_status hr__exchange_look(void *exchange);
 /* After a failure: nothing of it may come in any more. */
 void hr__exchange_drop(hr__mpi_exchange *x);
 

@@ -62,7 +62,7 @@ static int share_of_cores(const hr__mpi_job *job)
         here += strcmp(job->peers[r].host, job->peers[job->rank].host) == 0;
     if (sched_getaffinity(0, sizeof set, &set) == 0)
         usable = CPU_COUNT(&set);
-    if (usable >= sysconf(_SC_NPROCESSORS_ONLN))
+    if (here > 0 && usable >= sysconf(_SC_NPROCESSORS_ONLN))
         usable /= here;
     return usable > 0 ? usable : 1;
 }
@@ -290,9 +290,10 @@ static hr_status share_cause(hr__mpi_job *job, int from, hr_status st)
 static hr_status agree(hr__mpi_job *job, bool *failed)
 {
     int first = -1;
-    last_word *both = calloc(2 * (size_t)job->n, sizeof *both), *words = both + job->n;
+    last_word *both = calloc(2 * (size_t)job->n, sizeof *both);
     if (!both)
         return hr_fail(HR_ERR_NOMEM, NULL, "a job of %d ranks", job->n);
+    last_word *words = both + job->n;
     hr_status st = say_last(job, both, words);
     for (int r = 0; st == HR_OK && r < job->n; r++)
         if (words[r].status < 0 &&

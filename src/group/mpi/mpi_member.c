@@ -202,8 +202,8 @@ hr_status hr__mpi_member_create(hr__mpi_job *job, MPI_Comm comm, uint64_t key,
                                 const int *global, int n, int me, hr_group **out)
 {
     size_t size = (size_t)n;
-    hr__mpi_member *m = calloc(1, sizeof *m);
     HR_TRY(hr__mpi_job_keep(job, comm));
+    hr__mpi_member *m = calloc(1, sizeof *m);
     if (!m)
         return hr_fail(HR_ERR_NOMEM, NULL, "a group of %d ranks", n);
     m->job = job;

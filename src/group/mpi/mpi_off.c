@@ -1,6 +1,10 @@
 /* What is in place of the MPI engine where the build has none: HR__WHY_NO_MPI is CMake's reason. */
 #include "headrace/group_mpi.h"
 
+#ifndef HR__WHY_NO_MPI
+#define HR__WHY_NO_MPI "this build has no MPI engine"
+#endif
+
 static hr_status off(const char *what)
 {
     return hr_fail(HR_ERR_UNSUPPORTED, "no_mpi", "%s: %s", what, HR__WHY_NO_MPI);
