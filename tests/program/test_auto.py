@@ -34,6 +34,24 @@ class Auto(program_kit.Case):
                 stages = options.get("pp", 2) * options.get("vp", 1)
                 self.assertIn(f"is sound: {options.get('pp', 2)} ranks, {stages} stages, 4 microbatches", shown)
 
+    @staticmethod
+    def in_short(actions):
+        """Forwards and backwards with their microbatches; the parts of a backward count once in a row."""
+        short = [("F" if kind in "Ff" else "B", int(microbatch)) for kind, microbatch in actions]
+        return [action for i, action in enumerate(short) if i == 0 or action != short[i - 1]]
+
+    def test_goes_on_with_what_it_wrote(self):
+        self.auto()
+        events = json.loads((self.out / "trace.json").read_text())["traceEvents"]
+        compute = {(e["pid"], e["tid"]) for e in events
+                   if e["name"] == "thread_name" and e["args"]["name"] == "compute"}
+        for rank, order in re.findall(r"^rank (\d) (.*)$", (self.out / "schedule.txt").read_text(), re.M):
+            ran = sorted((e["ts"], e["args"]["direction"][0], e["args"]["microbatch"]) for e in events
+                         if e["ph"] == "X" and e["cat"] == "busy" and (e["pid"], e["tid"]) in compute
+                         and e["pid"] == int(rank) and e["args"]["direction"] != "none")
+            written = self.in_short(re.findall(r"\d+([FIWB])(\d+)", order))
+            self.assertEqual(self.in_short(action[1:] for action in ran), written)
+
     def test_says_what_it_gained(self):
         ended = self.done(program_kit.tiny(out=self.out, **self.BASE))
         said = re.search(r"a step of 1f1b simulated as ([\d.]+) ms and measured as [\d.]+ ms, "
