@@ -15,6 +15,7 @@ import memory
 import nodes
 import operators
 import overlap
+import processes
 import programs
 import schedules
 import tokens
@@ -62,6 +63,7 @@ def main():
                           ("memory", lambda: memory.measure(built, say)),
                           ("schedule", lambda: schedules.measure(built, program, folder, HERE, say)),
                           ("exec", lambda: executor.measure(built, say)),
+                          ("mpi", lambda: processes.measure(built, say)),
                           ("ops", lambda: operators.measure(built, say)),
                           ("overlap", lambda: overlap.measure(program, folder, say)),
                           ("train", lambda: tokens.measure(program, folder, HERE, say))):
