@@ -79,8 +79,13 @@ hr_status hr__channels_prepare(hr_exec *e, const hr_schedule *s, bool *need)
 
 void hr__channels_forget(hr_exec *e)
 {
-    while (e->n_wires > 0 && !e->wire[e->n_wires - 1].group)
-        wire_fini(&e->wire[--e->n_wires]);
+    while (e->n_wires > 0) {
+        hr__wire *w = &e->wire[e->n_wires - 1];
+        if (e->made[w->from * e->ranks + w->to])
+            return;
+        wire_fini(w);
+        e->n_wires--;
+    }
 }
 
 hr_status hr__channels_join(hr_exec *e, const bool *need)
@@ -92,11 +97,16 @@ hr_status hr__channels_join(hr_exec *e, const bool *need)
         if (!need[i] || e->made[i])
             continue;
         HR_TRY(hr_group_create(e->pp, members, 2, &g));
-        e->made[i] = true;
         if (g)
             e->wire[hr__wire_of(e, members[0], members[1])].group = g;
     }
     return HR_OK;
+}
+
+void hr__channels_keep(hr_exec *e, const bool *need)
+{
+    for (int i = 0; i < e->ranks * e->ranks; i++)
+        e->made[i] = e->made[i] || need[i];
 }
 
 int hr__wire_of(const hr_exec *e, int from, int to)

@@ -127,9 +127,10 @@ void hr__word_fail(hr__word *w, hr_status st);
 /* need[ranks * ranks]: those that the lowered `s` sends along. This rank's ends of those that are not
  * there get their streams and events. */
 hr_status hr__channels_prepare(hr_exec *e, const hr_schedule *s, bool *need);
-void hr__channels_forget(hr_exec *e); /* what was prepared and not joined */
 /* Their groups. Collective over the pipeline. */
 hr_status hr__channels_join(hr_exec *e, const bool *need);
+void hr__channels_keep(hr_exec *e, const bool *need); /* all ranks have joined */
+void hr__channels_forget(hr_exec *e);                 /* what was not kept */
 void hr__channels_fini(hr_exec *e);
 int hr__wire_of(const hr_exec *e, int from, int to); /* HR__NONE: not of this rank */
 

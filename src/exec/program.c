@@ -116,11 +116,18 @@ static hr_status agree(hr_program *p, hr_status st)
     return hr__agree(p->e, &w);
 }
 
-static hr_status join(hr_exec *e, const bool *need)
+/* Either all ranks have the new channels afterwards, or none: after a reset they have to agree on
+ * which are still to be made. */
+static hr_status join(hr_program *p, const bool *need)
 {
+    hr_exec *e = p->e;
     hr_status st = hr__channels_join(e, need);
     if (st < 0)
         hr_group_abort(e->world, st); /* others may wait for this rank already */
+    else
+        st = agree(p, HR_OK);
+    if (st >= 0)
+        hr__channels_keep(e, need);
     return st;
 }
 
@@ -139,7 +146,7 @@ hr_status hr_exec_load(hr_exec *e, const hr_schedule *s, hr_program **out)
     p->e = e;
     hr_status st = agree(p, prepare(p, s, need));
     if (st >= 0)
-        st = join(e, need);
+        st = join(p, need);
     hr__channels_forget(e);
     free(need);
     if (st < 0)

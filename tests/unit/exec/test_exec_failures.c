@@ -284,6 +284,125 @@ static void pain_13_a_mismatched_schedule_is_found_when_loaded(void **state)
            "order, rank 0 loads");
 }
 
+/* ---- loading ------------------------------------------------------------------------------- */
+static hr_status load_without_rank_1(handy *h, const struct ask *ask,
+                                     const hr_schedule *s, const hr_program *p)
+{
+    hr_program *no;
+    if (hr_group_rank(h->world) != 1)
+        return hr_exec_load(h->e, s, &no);
+    return stay_away(h, ask, s, p);
+}
+
+static void pain_13_a_rank_that_never_loads_is_listed(void **state)
+{
+    struct ask ask = {.schedule = "1f1b", .deed = load_without_rank_1};
+    EXPECT(&ask, 0.3, HR_ERR_TIMEOUT, "loading a schedule",
+           "present: 0,2,3; missing: 1");
+}
+
+static hr_status use_up_streams(hr_device *dev, hr_stream *taken[HR_MAX_STREAMS])
+{
+    for (int i = 0; i < HR_MAX_STREAMS; i++)
+        if (hr_stream_create(dev, NULL, &taken[i]) < 0)
+            return HR_OK;
+    return hr_fail(HR_ERR_MISMATCH, "expect", "streams without end");
+}
+
+/* New channels want streams, of which rank 1 has none left; afterwards it has. */
+static hr_status load_without_streams(handy *h, const struct ask *ask,
+                                      const hr_schedule *s, const hr_program *p)
+{
+    hr_stream *taken[HR_MAX_STREAMS] = {NULL};
+    hr_schedule *other;
+    hr_program *none, *there;
+    if (hr_group_rank(h->world) == 1)
+        HR_TRY(use_up_streams(hr_group_device(h->world), taken));
+    hr_status st = handy_generate(h, "1f1b", 1, MICROBATCHES, &other, &none);
+    HANDY_EXPECT(st < 0 && none == NULL);
+    char said[400];
+    snprintf(said, sizeof said, "%s", hr_last_error());
+    for (int i = 0; i < HR_MAX_STREAMS; i++)
+        hr_stream_destroy(taken[i]);
+    HR_TRY(handy_generate(h, "1f1b", 1, MICROBATCHES, &other, &there));
+    HR_TRY(step(h, other, there));
+    hr_program_destroy(there);
+    hr_schedule_destroy(other);
+    return hr_fail(st, NULL, "%s", said);
+}
+
+static void pain_13_what_one_rank_has_no_room_for_none_loads(void **state)
+{
+    struct ask ask = {
+        .schedule = "forward-only", .deed = load_without_streams, .no_reset = true};
+    EXPECT(&ask, 20, HR_ERR_INVALID, "rank 1: ", "is one more than the 32 of a device");
+}
+
+struct spin {
+    int turns;
+};
+
+static hr_status fail_soon(const void *args, hr_team *team)
+{
+    for (int i = 0; i < ((const struct spin *)args)->turns; i++)
+        sched_yield();
+    return hr_fail(HR_ERR_CALLBACK, "made_up", "some time");
+}
+
+/* Rank 2's device fails at some time, most likely in the midst of loading. */
+static hr_status fail_while_loading(handy *h, const char *name, int turns)
+{
+    hr_schedule *s;
+    hr_program *p;
+    struct spin spin = {turns};
+    HR_TRY(hr_barrier(h->world, hr_stream_current())); /* all are through so far */
+    hr_status st = hr_stream_synchronize(hr_stream_current());
+    if (hr_group_rank(h->world) == 2)
+        st = hr_launch(hr_stream_current(), "fail_soon", fail_soon, &spin, sizeof spin,
+                       NULL, 0);
+    if (st >= 0) /* else rank 2 has been quick */
+        st = handy_generate(h, name, 0, MICROBATCHES, &s, &p);
+    if (st >= 0) {
+        hr_program_destroy(p);
+        hr_schedule_destroy(s);
+    }
+    while (hr_group_status(h->world) == HR_OK)
+        sched_yield();
+    return hr_job_reset(h->world);
+}
+
+static hr_status load_many_times(hr_group *world, void *arg)
+{
+    hr_status st = HR_OK;
+    for (int turns = 0; st >= 0 && turns < 100; turns++) {
+        hr_schedule *s = NULL;
+        hr_program *p = NULL;
+        handy h;
+        HR_TRY(handy_init(&h, world, 1, 1));
+        st = handy_generate(&h, "forward-only", 0, 1, &s, &p);
+        hr_program_destroy(p);
+        hr_schedule_destroy(s);
+        if (st >= 0)
+            st = fail_while_loading(&h, "1f1b", 6 * turns);
+        if (st >= 0)
+            st = handy_generate(&h, "1f1b", 0, MICROBATCHES, &s, &p);
+        if (st >= 0) {
+            st = step(&h, s, p);
+            hr_program_destroy(p);
+            hr_schedule_destroy(s);
+        }
+        handy_fini(&h);
+    }
+    return st;
+}
+
+static void pain_13_after_a_failure_while_loading_the_next_load_is_good(void **state)
+{
+    hr_local_opts o = {HR_INIT(hr_local_opts), .timeout_s = 5};
+    if (hr_local_run(RANKS, &o, load_many_times, NULL) < 0)
+        fail_msg("%s", hr_last_error());
+}
+
 static hr_status load_while_others_step(handy *h, const struct ask *ask,
                                         const hr_schedule *s, const hr_program *p)
 {
@@ -361,6 +480,9 @@ int main(void)
         cmocka_unit_test(pain_13_a_rank_alone_in_evaluation_is_named),
         cmocka_unit_test(pain_13_a_mismatched_schedule_is_found_when_loaded),
         cmocka_unit_test(pain_13_a_rank_that_loads_while_others_step_is_named),
+        cmocka_unit_test(pain_13_a_rank_that_never_loads_is_listed),
+        cmocka_unit_test(pain_13_what_one_rank_has_no_room_for_none_loads),
+        cmocka_unit_test(pain_13_after_a_failure_while_loading_the_next_load_is_good),
         cmocka_unit_test(pain_13_what_one_rank_cannot_begin_none_begins),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
