@@ -41,8 +41,7 @@ typedef struct handy {
     bool vary;           /* lengths, as `length` says; else `length[0]` */
     bool no_split;       /* stages that cannot split their backward */
     bool pairs;          /* stages that run pairs */
-    bool
-        free_early; /* stages keep what they put out, and drop it when they are next called */
+    bool free_early;     /* what they put out is dropped when they are next called */
     int length[HANDY_MICROBATCHES];
     int64_t tokens[HANDY_MICROBATCHES];
     /* Go wrong in this kind of action, on this stage and microbatch; HR_ACTION_RECV_B: never. */
@@ -83,5 +82,11 @@ hr_status handy_check(handy *h, const hr_schedule *s, hr_loss_mode mode);
 /* Gradients of the weights, summed over `g`. Blocks. */
 hr_status handy_sums(const handy *h, hr_group *g, float dw[HANDY_STAGES]);
 float handy_weight(int stage);
+
+/* Between handy_stage.c and handy.c. */
+hr_exec_stage handy_functions(handy *h, int stage);
+void handy_drop(void *stage);
+void handy_give_up(handy *h); /* what was put out is on its way */
+int handy_length(const handy *h, int m);
 
 #endif
