@@ -142,6 +142,17 @@ static hr_status make_layout(const train_options *o, const hr_schedule_shape *h,
                                   o->model.layers, hr_last_error());
 }
 
+/* The model comes in on the first stage and its loss is made on the last. */
+static hr_status check_ends(const train_options *o, const pipeline *p)
+{
+    bool embeds = p->parts[0].embedding;
+    if (embeds && p->parts[p->stages - 1].loss)
+        return HR_OK;
+    return hr_fail(HR_ERR_INVALID, "layout_refused",
+                   "--layout %s: %s stage is empty; the %s has to lie on it", o->layout,
+                   embeds ? "the last" : "the first", embeds ? "loss" : "embedding");
+}
+
 static hr_status lay_out(const train_options *o, pipeline *p)
 {
     hr_schedule_shape h = shape_of(p->training);
@@ -157,7 +168,7 @@ static hr_status lay_out(const train_options *o, pipeline *p)
     for (int s = 0; s < h.stages && st >= 0; s++)
         st = hr_layout_get(l, s, &p->parts[s]);
     hr_layout_destroy(l);
-    return st;
+    return st < 0 ? st : check_ends(o, p);
 }
 
 bool hr_app_pipeline_on(const pipeline *p, int stage, int rank)

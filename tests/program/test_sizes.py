@@ -36,6 +36,8 @@ class Sizes(program_kit.Case):
                                 ({"pp": 2, "schedule": "zb"}, "--schedule", "'zb'", "zb-h1"),
                                 ({"pp": 2, "schedule": "seq-1f1b"}, "planning only"),
                                 ({"pp": 2, "layout": "Et|t"}, "--layout Et|t"),
+                                ({"pp": 2, "layout": "EttL|"}, "the last stage is empty"),
+                                ({"pp": 2, "layout": "|EttL"}, "the first stage is empty"),
                                 ({"pp": 2, "schedule": "missing.csv"}, "missing.csv"),
                                 ({"ep": 1, "microbatches": 1, "overlap": "on"}, "--overlap on")):
             with self.subTest(options=options):
