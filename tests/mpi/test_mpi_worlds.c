@@ -11,6 +11,7 @@
 #include <mpi.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static int my_rank(void)
 {
@@ -100,6 +101,40 @@ static void a_failed_job_leaves_nothing_to_the_next(void **state)
     }
 }
 
+static hr_status fail_later(const void *args, hr_team *team)
+{
+    const struct timespec *after = args;
+    nanosleep(after, NULL);
+    return hr_fail(HR_ERR_IO, "disk", "the disk is full");
+}
+
+/* Groups are made, which MPI does with a call that waits for all, while a kernel of one rank is about to fail. */
+static hr_status fail_while_groups_are_made(hr_group *world, void *arg)
+{
+    int sum, us = *(const int *)arg;
+    struct timespec after = {.tv_nsec = us * 1000L};
+    hr_status st = sum_of_ranks(world, &sum);
+    if (st == HR_OK && hr_group_rank(world) == 2)
+        st = hr_launch(hr_stream_current(), "write", fail_later, &after, sizeof after,
+                       NULL, 0);
+    for (int i = 0; st == HR_OK && i < 1000; i++) {
+        hr_group *g;
+        st = hr_group_create(world, NULL, 0, &g);
+        hr_group_release(g);
+    }
+    return st;
+}
+
+static void no_rank_is_left_behind_making_a_group(void **state)
+{
+    hr_mpi_opts o = {HR_INIT(hr_mpi_opts), .timeout_s = 10};
+    for (int i = 0; i < 25; i++) {
+        int us = 13 * i;
+        assert_int_equal(hr_mpi_run(&o, fail_while_groups_are_made, &us), HR_ERR_IO);
+        assert_non_null(strstr(hr_last_error(), "the disk is full (host "));
+    }
+}
+
 static void one_call_at_a_time_is_enough(void **state)
 {
     int sum = -1;
@@ -150,6 +185,7 @@ int main(void)
         cmocka_unit_test(a_wrapped_world_makes_groups_and_goes),
         cmocka_unit_test(what_is_missing_is_refused),
         cmocka_unit_test(two_long_messages_to_one_peer_keep_their_order),
+        cmocka_unit_test(no_rank_is_left_behind_making_a_group),
         cmocka_unit_test(one_call_at_a_time_is_enough),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

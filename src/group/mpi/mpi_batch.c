@@ -103,7 +103,7 @@ static hr_status run(const hr__mpi_post *p)
                        .bytes = bytes_of(p),
                        .peers = peers_of(p),
                        .label = &p->label};
-    hr__mpi_step step = {m, x, &entry, late};
+    hr__mpi_step step = {.m = m, .x = x, .entry = &entry, .late = late};
     int64_t arrived = hr_now_ns();
     hr__doing_begin(&m->doing, &entry);
     x->lane = HR__LANE_MESSAGES;

@@ -310,7 +310,7 @@ static hr_status run(const hr__mpi_post *p)
                     .eb = p->call.element_bytes};
     hr__entry entry = {
         .op = hr__op_name(k.c->kind), .seq = m->ops, .bytes = -1, .label = &p->label};
-    hr__mpi_step step = {m, k.x, &entry, hr__mpi_step_late};
+    hr__mpi_step step = {.m = m, .x = k.x, .entry = &entry, .late = hr__mpi_step_late};
     int64_t arrived = hr_now_ns();
     hr__doing_begin(&m->doing, &entry);
     bool rows = k.c->window != NULL;

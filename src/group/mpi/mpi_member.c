@@ -142,6 +142,7 @@ static hr_status group_create(hr_group *parent, const int *ranks, int n, hr_grou
 {
     hr__mpi_member *m = hr__mpi_member_of(parent);
     *out = NULL;
+    hr__mpi_poll(m->job); /* those who have given up waiting have told us before */
     HR_TRY(hr__mpi_status(m->job));
     hr_status st = agree(m, ranks, n);
     if (st == HR_OK)

@@ -61,6 +61,7 @@ typedef struct hr__mpi_step {
     hr__mpi_exchange *x;
     const hr__entry *entry;
     hr_status (*late)(const struct hr__mpi_step *step);
+    bool all_or_none; /* it ends well on all members or on none */
 } hr__mpi_step;
 
 /* Start what was added to the exchange and see it through: the time limit, ranks that have gone, failures

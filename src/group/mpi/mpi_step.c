@@ -68,16 +68,28 @@ hr_status hr__mpi_step_late(const hr__mpi_step *s)
                    present, missing, others);
 }
 
+/* The job has failed. Whoever had all heads by then has gone on to a call of MPI's own, which waits for all
+ * members and has no time limit; and then the heads of all are under way to here too. */
+static bool others_go_on(const hr__mpi_step *s)
+{
+    static const int64_t under_way_ns = 500000000;
+    hr__mpi_waiting w = {look, (void *)(uintptr_t)s, hr_now_ns() + under_way_ns, true};
+    return hr__mpi_wait(s->m->job, &w) == HR_OK;
+}
+
 hr_status hr__mpi_step_run(const hr__mpi_step *s)
 {
     hr__mpi_job *job = s->m->job;
-    hr_status st = hr__exchange_start(s->x);
+    hr_status begun = hr__exchange_start(s->x), st = begun;
     hr__mpi_waiting w = {look, (void *)(uintptr_t)s, hr_now_ns() + job->limit_ns,
                          false};
     if (st == HR_OK)
         st = hr__mpi_wait(job, &w);
     if (st == HR_PENDING)
         st = s->late(s);
+    if (st < 0 && begun == HR_OK && s->all_or_none && hr__mpi_failed(job) &&
+        others_go_on(s))
+        return HR_OK;
     if (st < 0) {
         hr__mpi_fail(job, st); /* peers end the sooner, and leave our messages alone */
         hr__exchange_drop(s->x);
@@ -103,7 +115,11 @@ hr_status hr__mpi_meet_host(hr__mpi_member *m, const char *op, void *all, size_t
 {
     hr__mpi_exchange *x = &m->host;
     hr__entry entry = {.op = op, .bytes = of, .label = &m->base.label};
-    hr__mpi_step step = {m, x, &entry, hr__mpi_step_late};
+    hr__mpi_step step = {.m = m,
+                         .x = x,
+                         .entry = &entry,
+                         .late = hr__mpi_step_late,
+                         .all_or_none = true};
     char *at = all;
     hr__doing_begin(&m->doing_host, &entry);
     hr__exchange_begin(x, false);

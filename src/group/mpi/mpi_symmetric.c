@@ -155,6 +155,7 @@ hr_status hr__mpi_window_make(hr_group *g, size_t bytes, hr__window **out)
 {
     hr__mpi_member *m = hr__mpi_member_of(g);
     uint64_t is_over;
+    hr__mpi_poll(m->job);
     HR_TRY(hr__mpi_status(m->job));
     HR_TRY(check_host(m));
     hr_status st = agree(m, bytes, &is_over);
