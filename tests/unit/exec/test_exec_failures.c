@@ -108,6 +108,8 @@ static hr_status run_wrong(handy *h, const struct ask *ask, const hr_schedule *s
     h->fail_microbatch = ask->microbatch;
     h->fault = ask->fault;
     HR_TRY(hr_exec_step(h->e, p, NULL, NULL));
+    /* A rank may be through before another goes wrong; none is before all are. */
+    HR_TRY(hr_barrier(h->world, hr_stream_current()));
     return hr_device_synchronize(hr_group_device(h->world));
 }
 
