@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SMALL = 24 }; /* pairs of stage and microbatch */
+enum { SMALL = 8 }; /* pairs of stage and microbatch */
 
 typedef struct target {
     int set; /* of `settings` */

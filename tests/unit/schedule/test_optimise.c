@@ -145,7 +145,7 @@ static void finds_more_than_any_generator_does(void **state)
 {
     hr_optimise_opts o = sizes(4, 2, 4);
     o.max_act = 4;
-    o.steps = 0;
+    o.steps = 10000;
     result r = optimise(&o);
     assert_true(r.report.searched);
     assert_non_null(r.report.generator);
@@ -326,12 +326,12 @@ static void progress_goes_forward(void **state)
     watch w = {.makespan = INT64_MAX};
     hr_optimise_opts o = sizes(4, 2, 4);
     o.max_act = 4;
-    o.steps = 20000;
+    o.steps = 8000;
     o.progress = look;
     o.arg = &w;
     result r = optimise(&o);
     assert_true(w.calls > 1);
-    assert_int_equal(w.steps, 20000);
+    assert_int_equal(w.steps, 8000);
     assert_true(w.makespan < r.report.generator_makespan);
     hr_schedule_destroy(r.s);
 }
@@ -350,15 +350,15 @@ static void time_that_is_over_stops_the_search(void **state)
 static void auto_is_what_the_optimiser_finds(void **state)
 {
     hr_generate_opts g = {HR_INIT(hr_generate_opts),
-                          .ranks = 3,
-                          .microbatches = 5,
+                          .ranks = 2,
+                          .microbatches = 3,
                           .chunks = 2,
-                          .max_act = 5,
+                          .max_act = 3,
                           .cost = &skew,
                           .comm = HR_TICKS / 10};
-    hr_optimise_opts o = sizes(3, 2, 5);
+    hr_optimise_opts o = sizes(2, 2, 3);
     hr_schedule *s = NULL;
-    o.max_act = 5;
+    o.max_act = 3;
     o.steps = 0;
     result r = optimise(&o);
     assert_int_equal(hr_schedule_generate("auto", &g, &s), HR_OK);
