@@ -398,7 +398,7 @@ typedef struct hr_layout_opts {
     int ranks;
     int chunks;             /* stages a rank; 0: one, or by hand what the text has */
     hr_placement placement; /* LOOP or V */
-    int layers, mtp;        /* by hand 0: as the text has them */
+    int layers, mtp;        /* by hand layers 0: both as the text has them */
     int first,
         last;    /* decoder layers of the first and the last rank; 0: as the others */
     bool uneven; /* spread layers that do not divide, instead of refusing */

@@ -136,13 +136,17 @@ static hr_status read_items(reader *r)
 
 static hr_status check_asked(const reader *r, const hr_layout_opts *o)
 {
-    if (r->stages % o->ranks != 0)
-        return hr_fail(
-            HR_ERR_INVALID, "layout_refused",
-            "the layout has %d stages, which %d ranks cannot share evenly; %d "
-            "or %d stages would do",
-            r->stages, o->ranks, r->stages - r->stages % o->ranks,
-            r->stages - r->stages % o->ranks + o->ranks);
+    int below = r->stages - r->stages % o->ranks;
+    if (below == 0)
+        return hr_fail(HR_ERR_INVALID, "layout_refused",
+                       "the layout has %d stages, fewer than the %d ranks; %d stages "
+                       "would do",
+                       r->stages, o->ranks, o->ranks);
+    if (below != r->stages)
+        return hr_fail(HR_ERR_INVALID, "layout_refused",
+                       "the layout has %d stages, which %d ranks cannot share evenly; "
+                       "%d or %d stages would do",
+                       r->stages, o->ranks, below, below + o->ranks);
     if (o->chunks != 0 && r->stages / o->ranks != o->chunks)
         return hr_fail(HR_ERR_INVALID, "layout_refused",
                        "the layout has %d stages, not the %d of %d ranks of %d chunks",
@@ -155,7 +159,7 @@ static hr_status check_asked(const reader *r, const hr_layout_opts *o)
         return hr_fail(HR_ERR_INVALID, "layout_refused",
                        "the layout has %d layers, the model %d", r->count[1],
                        o->layers);
-    if (o->mtp != 0 && r->count[2] != o->mtp)
+    if (o->layers != 0 && r->count[2] != o->mtp)
         return hr_fail(HR_ERR_INVALID, "layout_refused",
                        "the layout has %d layers for prediction, the model %d",
                        r->count[2], o->mtp);

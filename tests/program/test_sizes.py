@@ -36,6 +36,7 @@ class Sizes(program_kit.Case):
                                 ({"pp": 2, "schedule": "zb"}, "--schedule", "'zb'", "zb-h1"),
                                 ({"pp": 2, "schedule": "seq-1f1b"}, "planning only"),
                                 ({"pp": 2, "layout": "Et|t"}, "--layout Et|t"),
+                                ({"pp": 2, "layout": "Et|tmL"}, "--layout Et|tmL", "the model 0"),
                                 ({"pp": 2, "layout": "EttL|"}, "the last stage is empty"),
                                 ({"pp": 2, "layout": "|EttL"}, "the first stage is empty"),
                                 ({"pp": 2, "schedule": "missing.csv"}, "missing.csv"),

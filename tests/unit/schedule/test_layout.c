@@ -288,7 +288,7 @@ static void layouts_by_hand_say_what_is_wrong(void **state)
     wrong("Et*1000000000L", "position 4 of the layout, '1': too many repeats");
     wrong("Et*2000000L", "position 2 of the layout, 't': too many layers");
     wrong("E(t|)*1000000L", "position 4 of the layout, '|': too many stages");
-    wrong("Et|t|tL", "3 stages, which 4 ranks cannot share");
+    wrong("Et|t|tL", "3 stages, fewer than the 4 ranks; 4 stages would do");
     wrong("Et|t|t|t|tL", "4 or 8 stages would do");
 }
 
@@ -300,6 +300,9 @@ static void layouts_by_hand_are_held_against_the_model(void **state)
     assert_int_equal(hr_layout_parse(text, sizeof text - 1, &o, &l), HR_ERR_INVALID);
     assert_string_equal(hr_last_error(), "the layout has 6 layers, the model 8");
     o.layers = 6;
+    assert_int_equal(hr_layout_parse(text, sizeof text - 1, &o, &l), HR_ERR_INVALID);
+    assert_string_equal(hr_last_error(),
+                        "the layout has 1 layers for prediction, the model 0");
     o.mtp = 2;
     assert_int_equal(hr_layout_parse(text, sizeof text - 1, &o, &l), HR_ERR_INVALID);
     o.mtp = 1;
