@@ -32,6 +32,16 @@ void hr__list_rank(char *buf, size_t cap, int rank)
         snprintf(buf + len, cap - len, ",...");
 }
 
+void hr__list_missing(char *buf, size_t cap, int rank, int64_t bytes)
+{
+    size_t len = strlen(buf);
+    if (len + 48 < cap)
+        snprintf(buf + len, cap - len, "%s%d (%lld bytes)", len ? ", " : "", rank,
+                 (long long)bytes);
+    else if (len + 6 < cap && buf[len - 1] != '.')
+        snprintf(buf + len, cap - len, ", ...");
+}
+
 static void add_number(hr__label_text *t, const char *name, int value)
 {
     size_t len = strlen(t->text);

@@ -46,6 +46,8 @@ hr__label_text hr__label_write(const hr_op_label *l);
 
 /* "0,2,5"; ends in ",..." where it does not fit. */
 void hr__list_rank(char *buf, size_t cap, int rank);
+/* "0 (64 bytes), 2 (8 bytes)", likewise. */
+void hr__list_missing(char *buf, size_t cap, int rank, int64_t bytes);
 
 /* "all_reduce 3 of the group of ranks 0,1,2 [gradients, stage 1]"; the label may be NULL. `global`:
  * the global ranks of the n members. */

@@ -105,7 +105,6 @@ hr_status hr__group_check_place(const hr_group *g, const hr_stream *s,
                                 const char *what);
 hr_status hr__group_issue(hr_group *g, const hr__call *c, hr_stream *s);
 
-const char *hr__op_name(hr__op_kind k);
 const char *hr__op_name(hr__op_kind k); /* "all_reduce": literals, for spans */
 /* "all_reduce (sum of 3 f32)" */
 typedef struct hr__call_text {

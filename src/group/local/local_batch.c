@@ -136,16 +136,6 @@ static int64_t missing_with(const struct exchange *x, int peer, bool send)
     return bytes;
 }
 
-static void list_missing(char *buf, size_t cap, int rank, int64_t bytes)
-{
-    size_t len = strlen(buf);
-    if (len + 48 < cap)
-        snprintf(buf + len, cap - len, "%s%d (%lld bytes)", len ? ", " : "", rank,
-                 (long long)bytes);
-    else if (len + 6 < cap && buf[len - 1] != '.')
-        snprintf(buf + len, cap - len, ", ...");
-}
-
 static hr_status late(const struct exchange *x)
 {
     const hr__channel *ch = x->m->ch;
@@ -153,9 +143,9 @@ static hr_status late(const struct exchange *x)
     for (int peer = 0; peer < ch->n; peer++) {
         int64_t in = missing_with(x, peer, false), out = missing_with(x, peer, true);
         if (in >= 0)
-            list_missing(silent, sizeof silent, ch->global[peer], in);
+            hr__list_missing(silent, sizeof silent, ch->global[peer], in);
         if (out >= 0)
-            list_missing(deaf, sizeof deaf, ch->global[peer], out);
+            hr__list_missing(deaf, sizeof deaf, ch->global[peer], out);
         if ((in >= 0 || out >= 0) && peer != x->m->me)
             hr__doing_list(others, sizeof others, x->m->ch, peer);
     }

@@ -34,16 +34,6 @@ static int64_t missing_with(const hr__mpi_exchange *x, int peer, bool send)
     return bytes;
 }
 
-static void list_missing(char *buf, size_t cap, int rank, int64_t bytes)
-{
-    size_t len = strlen(buf);
-    if (len + 48 < cap)
-        snprintf(buf + len, cap - len, "%s%d (%lld bytes)", len ? ", " : "", rank,
-                 (long long)bytes);
-    else if (len + 6 < cap && buf[len - 1] != '.')
-        snprintf(buf + len, cap - len, ", ...");
-}
-
 static hr_status late(const hr__mpi_step *s)
 {
     hr__mpi_job *job = s->m->job;
@@ -56,9 +46,9 @@ static hr_status late(const hr__mpi_step *s)
         int64_t out = missing_with(s->x, peer, true);
         int rank = s->m->global[peer];
         if (in >= 0)
-            list_missing(silent, sizeof silent, rank, in);
+            hr__list_missing(silent, sizeof silent, rank, in);
         if (out >= 0)
-            list_missing(deaf, sizeof deaf, rank, out);
+            hr__list_missing(deaf, sizeof deaf, rank, out);
         absent[rank] = in >= 0 || out >= 0;
     }
     hr__mpi_ask(job, absent, s->m->key, others, sizeof others);

@@ -167,8 +167,9 @@ hr_status hr__exchange_start(hr__mpi_exchange *x)
         x->heads = aligned_alloc(64, x->heads_bytes);
         x->heads_cap = x->heads ? x->heads_bytes : 0;
         if (!x->heads) {
+            hr_fail(HR_ERR_NOMEM, NULL, "heads of %d messages", x->n);
             x->n = 0;
-            return hr_fail(HR_ERR_NOMEM, NULL, "heads of %d messages", x->n);
+            return HR_ERR_NOMEM;
         }
     }
     x->met_ns = hr_now_ns();
