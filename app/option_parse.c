@@ -45,7 +45,7 @@ static hr_status out_of_range(const option_spec *s, const char *label,
                               const char *value, bool below)
 {
     return hr_fail(HR_ERR_INVALID, "option_range",
-                   "%s %s: outside %.15g to %.15g; the nearest valid value is %.15g",
+                   "%s %s: outside %.16g to %.16g; the nearest valid value is %.16g",
                    label, value, s->min, s->max, below ? s->min : s->max);
 }
 
@@ -57,7 +57,7 @@ static hr_status read_whole(const option_spec *s, const char *label, const char 
     long long v = strtoll(value, &end, 10);
     if (end == value || *end != '\0')
         return hr_fail(HR_ERR_INVALID, "option_value",
-                       "%s wants a whole number (%.15g to %.15g), not '%s'", label,
+                       "%s wants a whole number (%.16g to %.16g), not '%s'", label,
                        s->min, s->max, value);
     if (errno == ERANGE || (double)v < s->min || (double)v > s->max)
         return out_of_range(s, label, value, v < 0 || (double)v < s->min);
@@ -72,7 +72,7 @@ static hr_status read_real(const option_spec *s, const char *label, const char *
     double v = strtod(value, &end);
     if (end == value || *end != '\0' || isnan(v))
         return hr_fail(HR_ERR_INVALID, "option_value",
-                       "%s wants a number (%.15g to %.15g), not '%s'", label, s->min,
+                       "%s wants a number (%.16g to %.16g), not '%s'", label, s->min,
                        s->max, value);
     if (v < s->min || v > s->max)
         return out_of_range(s, label, value, v < s->min);

@@ -50,6 +50,8 @@ class Sizes(program_kit.Case):
             for option in ("steps", "width", "ep", "global-batch-size"):
                 with self.subTest(option=option, value=value):
                     self.refused(option, value)
+        self.refused("seed", 10**17, f"is {2**53}")  # which would be taken
+        self.refused("seed", "1e3", f"0 to {2**53}")
 
     def test_what_is_no_number_in_range_is_refused(self):
         for option, value in (("lr", "nan"), ("lr", "-1"), ("lr", "inf"), ("clip", "-0.1"),
