@@ -175,7 +175,5 @@ int hr_app_cmd_info(int argc, char *const *argv)
         put_facts("processor", json_object_get(all, "processor"));
     }
     json_decref(all);
-    if (fflush(stdout) != 0)
-        st = hr_fail(HR_ERR_IO, "file", "cannot write to standard output");
     return hr_app_finish("info", st);
 }

@@ -53,11 +53,11 @@ int main(int argc, char **argv)
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 ||
         strcmp(name, "help") == 0) {
         put_help(stdout);
-        return EXIT_DONE;
+        return hr_app_finish(name, HR_OK);
     }
     if (strcmp(name, "--version") == 0) {
         printf("headrace %s\n", hr_version());
-        return EXIT_DONE;
+        return hr_app_finish(name, HR_OK);
     }
     for (int i = 0; i < COMMANDS; i++)
         if (strcmp(name, commands[i].name) == 0) {

@@ -71,11 +71,19 @@ class OddFiles(program_kit.Case):
     def test_a_full_standard_output_is_a_failure(self):
         self.train()
         with open("/dev/full", "wb") as full:
-            for words in (tiny(out=self.out), command("sample", checkpoint=self.out, length=9)):
+            for words in (tiny(out=self.out), command("sample", checkpoint=self.out, length=9),
+                          command("plan", help=True), command("--help"), command("--version")):
                 done = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, check=False,
                                       timeout=LONGEST)
                 self.assertEqual(done.returncode, 1)
                 self.assertIn(b"standard output", done.stderr.splitlines()[-1])
+
+    def test_in_a_log_of_both_streams_the_reason_is_the_last_line(self):
+        path = self.folder / "missing" / "x.svg"
+        done = subprocess.run(command("plan", schedule="zbv", out=path), stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, check=False, timeout=LONGEST)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(str(path).encode(), done.stdout.splitlines()[-1])
 
     def test_a_reader_that_goes_away_hangs_nobody(self):
         for both in (False, True):
