@@ -8,6 +8,13 @@
 
 enum { MOST_TEXT = 64 << 20 }; /* what the library reads */
 
+hr_status hr_app_plan_read_at(const plan_options *o, hr_status st)
+{
+    return st < 0 ? hr_fail(st, hr_last_reason(), "--check %s: %s", o->check,
+                            hr_last_error())
+                  : st;
+}
+
 static hr_status read_file(const plan_options *o, hr_schedule **out)
 {
     char *text = NULL;
@@ -16,7 +23,7 @@ static hr_status read_file(const plan_options *o, hr_schedule **out)
     hr_status st = hr_app_plan_checks_csv(o) ? hr_schedule_parse_csv(text, n, out)
                                              : hr_schedule_parse(text, n, out);
     free(text);
-    return st;
+    return hr_app_plan_read_at(o, st);
 }
 
 static hr_status set_costs(const plan_options *o, hr_schedule *s, hr_stage_cost *cost,

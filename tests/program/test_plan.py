@@ -364,12 +364,13 @@ class Plan(program_kit.Case):
 
     def test_a_schedule_that_is_not_sound_fails_with_the_sentence(self):
         path = self.write("late.csv", "0F0,0B0\n1B0,1F0\n")
-        self.check(run(plan(check=path)), 1, "rank 1", "1B0")
+        self.check(run(plan(check=path)), 1, path, "rank 1", "1B0")
         path = self.write("lost.csv", "0F0,0F1,0B0,0B1\n1F0,1B0,1B1\n")
-        self.check(run(plan(check=path)), 1, "1F1")
+        self.check(run(plan(check=path)), 1, path, "1F1")
 
     def test_what_cannot_be_read_fails_with_line_and_field(self):
-        self.check(run(plan(check=self.write("x.csv", "0F0,0B0\n1X0\n"))), 1, "line 2", "1X0")
+        self.check(run(plan(check=self.write("x.csv", "0F0,0B0\n1X0\n"))), 1, "x.csv", "line 2",
+                   "1X0")
         self.check(run(plan(check=self.write("x.csv", ""))), 1)
         self.check(run(plan(check=self.write("x.txt", "ranks\n"))), 1, "line 1")
         self.check(run(plan(check=self.folder / "none.csv")), 1, "none.csv")
