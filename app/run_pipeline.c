@@ -1,4 +1,4 @@
-/* pipeline.c: see run_pipeline.h. */
+/* run_pipeline.c: see run_pipeline.h. */
 #include "run_pipeline.h"
 #include "app_try.h"
 #include "whole_text.h"
@@ -226,7 +226,8 @@ hr_status hr_app_schedule_bubble(const hr_schedule *s, double *out)
     return HR_OK;
 }
 
-/* The head and the embedding of bytes are small beside a layer. */
+/* The head and the embedding of bytes are small beside a layer. What a file says of costs is in units of
+ * its own. */
 static hr_status simulate(pipeline *p)
 {
     for (int s = 0; s < p->stages; s++) {
@@ -234,6 +235,8 @@ static hr_status simulate(pipeline *p)
         APP_TRY(hr_schedule_set_cost(
             p->training, s, &(hr_stage_cost){.f = cost, .i = cost, .w = cost}));
     }
+    APP_TRY(hr_schedule_set_comm(p->training, 0, 0));
+    APP_TRY(hr_schedule_set_latency(p->training, 0));
     return hr_app_schedule_bubble(p->training, &p->bubble);
 }
 

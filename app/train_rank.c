@@ -125,15 +125,17 @@ static void close_rank(train_rank *r)
 
 /* ---- the loop --------------------------------------------------------------------------- */
 
+/* Where all-to-alls have no stream of their own, sums of gradients may still have one; with nothing on any,
+ * what is sent holds the compute stream up. */
 static double hidden_share(const train_rank *r)
 {
     hr_overlap v;
-    if (r->comm == r->compute)
-        return 0;
     if (hr_timeline_overlap(r->job->timeline, hr_device_rank(hr_device_current()), &v) <
         0)
         return NAN;
-    return v.comm_ns > 0 ? (double)v.hidden_ns / (double)v.comm_ns : NAN;
+    if (v.comm_ns == 0)
+        return r->comm == r->compute ? 0 : NAN;
+    return (double)v.hidden_ns / (double)v.comm_ns;
 }
 
 static bool every(int n, int64_t step)

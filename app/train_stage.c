@@ -28,7 +28,7 @@ static void begin(const train_rank *r, const hr_exec_at *at)
 {
     const train_options *o = r->job->opts;
     double sequence =
-        hr_sequence_loss_scale(at->step, o->micro_batch_size, r->tokens_per_microbatch);
+        hr_sequence_loss_scale(at->step, o->micro_batch_size, o->model.seq);
     hr_app_model_begin(r->model,
                        &(hr_app_pass){.loss_scale = (float)at->scale,
                                       .aux_scale = (float)(sequence * o->aux_coef),
