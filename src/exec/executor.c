@@ -82,20 +82,15 @@ static hr_status copy_lists(hr_exec *e, const hr_exec_opts *o)
     return HR_OK;
 }
 
-static uint64_t mix(uint64_t hash, int64_t value)
-{
-    return (hash ^ (uint64_t)value) * 1099511628211u;
-}
-
 /* Of all that must be alike, whatever the program. */
 static uint64_t fingerprint(const hr_exec *e, uint64_t given)
 {
-    uint64_t h = mix(mix(mix(14695981039346656037u, (int64_t)given), e->dp),
-                     e->shape ? e->n_shapes : HR__NONE);
+    uint64_t h = hr__mix(hr__mix(hr__mix(HR__NO_HASH, given), (uint64_t)e->dp),
+                         (uint64_t)(e->shape ? e->n_shapes : HR__NONE));
     for (int i = 1; i < e->n_shapes; i++) {
-        h = mix(mix(h, e->shape[i].dtype), e->shape[i].ndim);
+        h = hr__mix(hr__mix(h, e->shape[i].dtype), (uint64_t)e->shape[i].ndim);
         for (int d = 0; d < e->shape[i].ndim; d++)
-            h = mix(h, e->shape[i].dim[d]);
+            h = hr__mix(h, (uint64_t)e->shape[i].dim[d]);
     }
     return h;
 }

@@ -54,21 +54,17 @@ static hr_status check_ranks(const hr_exec *e, const hr_schedule *s)
 }
 
 /* ---- laying out ---------------------------------------------------------------------------- */
-static uint64_t mix(uint64_t hash, uint64_t value)
-{
-    return (hash ^ value) * 1099511628211u;
-}
-
 static uint64_t hash_of(const hr_schedule *s, const hr_schedule_shape *shape)
 {
-    uint64_t h = mix(14695981039346656037u, (uint64_t)shape->placement);
+    uint64_t h = hr__mix(HR__NO_HASH, (uint64_t)shape->placement);
     for (int r = 0; r < shape->ranks; r++) {
         size_t n;
         const hr_action *a = hr_schedule_order(s, r, &n);
-        h = mix(h, n);
+        h = hr__mix(h, n);
         for (size_t i = 0; i < n; i++)
-            h = mix(mix(h, (uint64_t)a[i].microbatch << 32 | (uint64_t)a[i].stage),
-                    (uint64_t)a[i].kind << 8 | a[i].pair);
+            h = hr__mix(
+                hr__mix(h, (uint64_t)a[i].microbatch << 32 | (uint64_t)a[i].stage),
+                (uint64_t)a[i].kind << 8 | a[i].pair);
     }
     return h;
 }
