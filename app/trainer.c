@@ -27,12 +27,24 @@ static hr_status take_choice(train_job *job, pipeline *p)
     return hr_app_auto_write(job);
 }
 
+/* It is written behind the last step, which is late to find out that it cannot be. */
+static hr_status try_profile(const train_options *o)
+{
+    hr_file *f;
+    if (!o->profile[0])
+        return HR_OK;
+    APP_TRY(hr_file_begin(o->profile, &f));
+    hr_file_discard(f);
+    return HR_OK;
+}
+
 static hr_status open_job(train_job *job, pipeline *p)
 {
     const train_options *o = job->opts;
     APP_TRY(hr_app_data_open(o->data, DATA_CAP, &job->data));
     APP_TRY(hr_app_data_check(job->data, o->model.seq));
     APP_TRY(hr_app_make_folders(o->out));
+    APP_TRY(try_profile(o));
     checkpoint_info former = {0};
     if (o->resume)
         APP_TRY(hr_app_checkpoint_resume(o, &former, &job->resumed));

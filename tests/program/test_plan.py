@@ -353,6 +353,12 @@ class Plan(program_kit.Case):
         for wrong in ({"pp": 2}, {"vp": 2}):
             self.check(run(program_kit.tiny(**train, **wrong)), 2, "--profile", "--pp 1")
 
+    def test_a_profile_that_cannot_be_written_is_found_before_the_first_step(self):
+        for path in (self.folder / "none" / "p.json", self.folder):
+            self.check(run(program_kit.tiny(out=self.out, profile=path)), 1, path)
+            self.assertFalse((self.out / program_kit.MODEL).exists())
+        self.only_whole_files(self.folder)
+
     # ---- somebody else's
     def test_somebody_elses_schedule_is_drawn_and_written_anew(self):
         path = self.write("x.csv", "0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n")
