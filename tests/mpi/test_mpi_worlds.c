@@ -135,6 +135,27 @@ static void no_rank_is_left_behind_making_a_group(void **state)
     }
 }
 
+/* Rank 0 fails after rank 2 has, and before it has heard of it. */
+static hr_status fail_twice(hr_group *world, void *arg)
+{
+    char go = 0;
+    int me = hr_group_rank(world);
+    if (me == 0)
+        MPI_Recv(&go, 1, MPI_BYTE, 2, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    if (me != 1)
+        hr_group_abort(world,
+                       hr_fail(me ? HR_ERR_IO : HR_ERR_PARSE, NULL, "bad %d", me));
+    if (me == 2)
+        MPI_Send(&go, 1, MPI_BYTE, 0, 7, MPI_COMM_WORLD);
+    return HR_OK;
+}
+
+static void of_two_failures_all_get_the_earlier(void **state)
+{
+    assert_int_equal(hr_mpi_run(NULL, fail_twice, NULL), HR_ERR_IO);
+    assert_non_null(strstr(hr_last_error(), "rank 2: bad 2"));
+}
+
 static void one_call_at_a_time_is_enough(void **state)
 {
     int sum = -1;
@@ -184,6 +205,7 @@ int main(void)
         cmocka_unit_test(a_job_runs_over_the_communicator_that_it_is_given),
         cmocka_unit_test(a_wrapped_world_makes_groups_and_goes),
         cmocka_unit_test(what_is_missing_is_refused),
+        cmocka_unit_test(of_two_failures_all_get_the_earlier),
         cmocka_unit_test(two_long_messages_to_one_peer_keep_their_order),
         cmocka_unit_test(no_rank_is_left_behind_making_a_group),
         cmocka_unit_test(one_call_at_a_time_is_enough),
