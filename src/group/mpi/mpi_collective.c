@@ -261,9 +261,9 @@ static hr_status share(const collective *k, const hr__mpi_step *step)
 static hr_status move_rows(const collective *k, const hr__mpi_step *step)
 {
     HR_TRY(hr__mpi_rows_check(k->m, k->c, where_of(k->m, first_head(k))));
-    atomic_thread_fence(memory_order_seq_cst);
+    atomic_fetch_add(&k->m->fence, 1);
     hr__rows_move(k->c, k->n, k->me);
-    atomic_thread_fence(memory_order_seq_cst);
+    atomic_fetch_add(&k->m->fence, 1);
     hr__exchange_begin(k->x, true);
     for (int r = 0; r < k->n; r++) {
         if (r == k->me)

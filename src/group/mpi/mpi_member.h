@@ -35,6 +35,7 @@ typedef struct hr__mpi_member {
     char *scratch;         /* kernel */
     size_t scratch_bytes;
     int64_t windows_end;  /* issuing thread: of the symmetric space so far */
+    atomic_int fence;     /* kernel: orders what peers do in windows around the steps */
     hr__doing doing;      /* kernels write */
     hr__doing doing_host; /* issuing thread writes */
 } hr__mpi_member;
