@@ -292,7 +292,7 @@ static void overflow_names_layer_rank_counts_and_the_capacity_needed(void **stat
         assert_int_equal(o.seen[me].rank, 0);
         assert_int_equal(o.seen[me].needed, 22);
         assert_string_equal(
-            o.text[me], "layer -1, microbatch -1: rank 0 gets 22 rows for its experts "
+            o.text[me], "layer 0, microbatch 0: rank 0 gets 22 rows for its experts "
                         "(from expert 0 on: 11, 11), more than its capacity of 12; "
                         "capacity 22 is needed, a capacity factor of 1.8334");
     }
