@@ -230,7 +230,7 @@ typedef struct hr_grads_opts {
 /* Collective over `world`, which compares who holds what.
  *
  * Owner:   retains the groups.
- * Errors:  ERR_INVALID "grads_entry"; ERR_MISMATCH "grads_ids": a parameter without holder, or with
+ * Errors:  ERR_INVALID "grads_entry" (of any rank); ERR_MISMATCH "grads_ids": a parameter without holder, or with
  *          holders that do not name each other; ERR_NOMEM. */
 HR_API HR_RESULT hr_status hr_grads_create(const hr_grads_opts *opts, hr_grads **out);
 HR_API void hr_grads_destroy(hr_grads *g); /* NULL is fine */

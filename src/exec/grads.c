@@ -81,15 +81,20 @@ static hr_status check(const hr_grads_opts *o)
         return hr_fail(HR_ERR_INVALID, "no_argument",
                        "gradients need a list, the world and a stream");
     HR_CHECK_OPTS(o, hr_grads_opts);
+    return HR_OK;
+}
+
+static hr_status check_entries(const hr_grads_opts *o)
+{
     for (int i = 0; i < o->n; i++)
         HR_TRY(check_entry(o, i));
     return HR_OK;
 }
 
-static hr_status fill(hr_grads *g, const hr_grads_opts *o)
+static hr_status fill(hr_grads *g, const hr_grads_opts *o, bool refused)
 {
     size_t n = (size_t)o->n + 1;
-    int64_t ids = o->ids;
+    int64_t words = (int64_t)o->ids + 1;
     for (int i = 0; i < o->n; i++)
         if (o->grads[i].stage >= g->n_stages)
             g->n_stages = o->grads[i].stage + 1;
@@ -113,9 +118,9 @@ static hr_status fill(hr_grads *g, const hr_grads_opts *o)
     HR_TRY(hr_event_create(hr_stream_device(g->stream), &g->fence));
     hr_stream *previous;
     hr_stream_enter(g->stream, &previous);
-    hr_status st = hr_tensor_create(HR_I64, 1, &ids, &g->squares);
+    hr_status st = hr_tensor_create(HR_I64, 1, &words, &g->squares);
     if (st >= 0)
-        st = hr__grads_count(g);
+        st = hr__grads_count(g, refused);
     hr_stream_exit(g->stream, previous);
     return st;
 }
@@ -128,7 +133,13 @@ hr_status hr_grads_create(const hr_grads_opts *opts, hr_grads **out)
     hr_grads *g = calloc(1, sizeof *g);
     if (g == NULL)
         return hr_fail(HR_ERR_NOMEM, NULL, "no memory for gradients");
-    hr_status st = fill(g, opts);
+    hr_grads_opts o = *opts;
+    bool refused = check_entries(opts) < 0;
+    if (refused) /* the others are told, and wait for nobody */
+        o.n = 0;
+    hr_status st = fill(g, &o, refused);
+    if (refused)
+        st = check_entries(opts);
     if (st < 0) {
         hr_grads_destroy(g);
         return st;

@@ -26,13 +26,14 @@ struct hr_grads {
     hr_group *world;
     hr_stream *stream;
     hr_event *fence;
-    hr_tensor *squares; /* i64 [ids], the bits of doubles */
+    hr_tensor *squares; /* i64 [ids + 1], the bits of doubles; last: how many refuse */
 };
 
 /* Cut the gradients into buckets. False without memory. */
 bool hr__grads_cut(hr_grads *g, size_t bucket_bytes);
-/* Decide which entries this rank counts, and check over the world that each id is counted once. */
-hr_status hr__grads_count(hr_grads *g);
+/* Decide which entries this rank counts, and check over the world that each id is counted once
+ * and no rank has refused its entries. */
+hr_status hr__grads_count(hr_grads *g, bool refused);
 
 /* Work issued to `to` from now on comes after what `from` has now. */
 static inline hr_status hr__grads_fence(hr_grads *g, hr_stream *from, hr_stream *to)

@@ -37,18 +37,29 @@ static void list_counted(hr_grads *g)
     }
 }
 
+static hr_status sum_words(hr_grads *g)
+{
+    int64_t *at = hr_tensor_data(g->squares);
+    return hr_all_reduce(g->world, at, at, hr_tensor_count(g->squares), HR_I64, HR_SUM,
+                         g->stream);
+}
+
 /* Sum of `host` over the world, through the device. */
 static hr_status sum_over_world(hr_grads *g, int64_t *host)
 {
-    size_t bytes = (size_t)g->ids * sizeof *host;
+    size_t bytes = hr_tensor_bytes(g->squares);
     HR_TRY(hr_tensor_write(g->squares, host, bytes));
-    int64_t *at = hr_tensor_data(g->squares);
-    HR_TRY(hr_all_reduce(g->world, at, at, g->ids, HR_I64, HR_SUM, g->stream));
+    HR_TRY(sum_words(g));
     return hr_tensor_read(g->squares, host, bytes);
 }
 
 static hr_status check_once(const hr_grads *g, const int64_t *times)
 {
+    if (times[g->ids])
+        return hr_fail(
+            HR_ERR_INVALID, "grads_entry",
+            "gradients: %lld of the other ranks have an entry that cannot be",
+            (long long)times[g->ids]);
     for (int i = 0; i < g->ids; i++)
         if (times[i] != 1)
             return hr_fail(HR_ERR_MISMATCH, "grads_ids",
@@ -58,11 +69,12 @@ static hr_status check_once(const hr_grads *g, const int64_t *times)
     return HR_OK;
 }
 
-hr_status hr__grads_count(hr_grads *g)
+hr_status hr__grads_count(hr_grads *g, bool refused)
 {
     int64_t *times = calloc((size_t)g->ids + 1, sizeof *times);
     if (times == NULL)
         return hr_fail(HR_ERR_NOMEM, NULL, "no memory for %d parameters", g->ids);
+    times[g->ids] = refused;
     list_counted(g);
     for (int i = 0; i < g->n_counted; i++)
         for (int k = 0; k < g->counted[i].n; k++)
@@ -78,13 +90,13 @@ hr_status hr__grads_count(hr_grads *g)
 static hr_status lay_out(hr_grads *g, const double *squares)
 {
     int64_t *to = hr_tensor_data(g->squares);
-    HR_TRY(hr_fill(g->stream, to, 0, (size_t)g->ids * sizeof *to));
+    HR_TRY(hr_fill(g->stream, to, 0, hr_tensor_bytes(g->squares)));
     for (int i = 0; i < g->n_counted; i++) {
         const hr__counted *c = &g->counted[i];
         HR_TRY(
             hr_copy(g->stream, to + c->id, squares + c->at, (size_t)c->n * sizeof *to));
     }
-    return hr_all_reduce(g->world, to, to, g->ids, HR_I64, HR_SUM, g->stream);
+    return sum_words(g);
 }
 
 hr_status hr_grads_norm(hr_grads *g, const double *squares, double *norm)
@@ -99,7 +111,7 @@ hr_status hr_grads_norm(hr_grads *g, const double *squares, double *norm)
         st = lay_out(g, squares);
     hr_stream_enter(g->stream, &previous);
     if (st >= 0)
-        st = hr_tensor_read(g->squares, host, (size_t)g->ids * sizeof *host);
+        st = hr_tensor_read(g->squares, host, hr_tensor_bytes(g->squares));
     hr_stream_exit(g->stream, previous);
     if (st >= 0) /* `squares` may be written again */
         st = hr__grads_fence(g, g->stream, current);

@@ -303,6 +303,25 @@ static void entries_that_cannot_be_are_refused(void **state)
     run(1, bad_entries);
 }
 
+static hr_status bad_elsewhere(hr_group *world, void *arg)
+{
+    rig r;
+    HR_TRY(open_rig(&r, world));
+    hr_grad_desc d = {.grad = hr_tensor_f32(r.grad), .count = 1};
+    d.id = hr_group_rank(world) == 1 ? 7 : 0;
+    EXPECT(make(&r, &d, 1, 2) == HR_ERR_INVALID && r.g == NULL);
+    EXPECT(strcmp(hr_last_reason(), "grads_entry") == 0);
+    EXPECT(strstr(hr_last_error(), d.id ? "id 7 of 2" : "1 of the other ranks"));
+    d.id = hr_group_rank(world);
+    HR_TRY(make(&r, &d, 1, 2)); /* nothing of it is left */
+    return close_rig(&r);
+}
+
+static void an_entry_refused_on_one_rank_is_refused_on_all(void **state)
+{
+    run(2, bad_elsewhere);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -313,6 +332,7 @@ int main(void)
         cmocka_unit_test(a_norm_that_is_not_finite_is_seen_by_all_ranks),
         cmocka_unit_test(holders_that_do_not_name_each_other_are_refused),
         cmocka_unit_test(entries_that_cannot_be_are_refused),
+        cmocka_unit_test(an_entry_refused_on_one_rank_is_refused_on_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
