@@ -124,7 +124,9 @@ static hr_status make_pairs(const train_options *o, pipeline *p)
 static hr_status make_layout(const train_options *o, const hr_schedule_shape *h,
                              hr_layout **out)
 {
-    bool rows = h->placement == HR_PLACEMENT_LOOP || h->placement == HR_PLACEMENT_V;
+    /* A loop in a file may end within a round; which rank a stage is on is the schedule's affair anyway. */
+    bool rows = (h->placement == HR_PLACEMENT_LOOP || h->placement == HR_PLACEMENT_V) &&
+                h->stages % h->ranks == 0;
     hr_layout_opts l = {HR_INIT(hr_layout_opts),
                         .ranks = rows ? h->ranks : h->stages,
                         .chunks = rows ? h->stages / h->ranks : 1,

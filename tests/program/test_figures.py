@@ -63,6 +63,12 @@ class Figures(program_kit.Case):
                   for name in ("1f1b", path)}
         self.assertEqual(bubble["1f1b"], bubble[path])
 
+    def test_a_file_of_three_stages_on_two_ranks_learns_the_same(self):
+        path = self.write("x.csv", "0F0,0F1,2F0,2F1,2B0,2B1,0B0,0B1\n1F0,1F1,1B0,1B1\n")
+        loss = {options["pp"]: self.metrics(ep=1, layers=3, **options)[-1]["val_loss"]
+                for options in ({"pp": 1}, {"pp": 2, "schedule": path})}
+        self.assertEqual(loss[1], loss[2])
+
 
 if __name__ == "__main__":
     program_kit.main()
