@@ -1,5 +1,6 @@
 """Tokens a second of a whole training step of the demo's model, without an imitated link, beside PyTorch on
-the same model, data and two threads; in turns, medians of several.
+the same model, data and two threads; and of a pipeline of two stages beside one rank on the same cores. In turns,
+medians of several.
 """
 import json
 import os
@@ -13,10 +14,14 @@ SHAPE = {"layers": 4, "width": 128, "heads": 4, "experts": 8, "top-k": 2, "exper
 ROUNDS, STEPS = 3, 40
 
 
-def ours(program, out, text):
-    options = {**SHAPE, "data": text, "out": out, "steps": STEPS, "ep": 2, "microbatches": 2,
-               "micro-batch-size": 4, "link-gbps": 0, "link-us": 0, "eval-batches": 1,
-               "eval-every": 0, "checkpoint-every": 0}
+EXPERT_RANKS = {"ep": 2, "microbatches": 2, "micro-batch-size": 4}
+ONE_RANK = {"ep": 1, "pp": 1, "microbatches": 8, "micro-batch-size": 2}
+TWO_STAGES = {**ONE_RANK, "pp": 2, "schedule": "zb-h1"}
+
+
+def ours(program, out, text, ranks):
+    options = {**SHAPE, **ranks, "data": text, "out": out, "steps": STEPS, "cores": 2, "link-gbps": 0, "link-us": 0,
+               "eval-batches": 1, "eval-every": 0, "checkpoint-every": 0}
     words = [w for k, v in options.items() for w in ("--" + k, str(v))]
     subprocess.run([program, "train", *words], check=True, capture_output=True)
     with open(os.path.join(out, "metrics.jsonl")) as f:
@@ -46,16 +51,22 @@ def write_text(folder):
 def measure(program, folder, here, say):
     text = write_text(folder)
     mine, theirs, why = [], [], None
+    pipe, alone = [], []
     for i in range(ROUNDS):
-        mine.append(ours(program, os.path.join(folder, "tokens"), text))
+        mine.append(ours(program, os.path.join(folder, "tokens"), text, EXPERT_RANKS))
         if why is None:
             peer, why = pytorch(here, folder, text)
             theirs += [peer["tokens_per_s"]] if peer else []
         say(f"tokens {i + 1}/{ROUNDS}: {mine[-1]:.0f} a second, "
             + (f"PyTorch {theirs[-1]:.0f}" if theirs else f"PyTorch absent: {why}"))
+        pipe.append(ours(program, os.path.join(folder, "pipeline"), text, TWO_STAGES))
+        alone.append(ours(program, os.path.join(folder, "alone"), text, ONE_RANK))
+        say(f"two stages {pipe[-1]:.0f}, one rank on both cores {alone[-1]:.0f}")
     value = statistics.median(mine)
     versus = statistics.median(theirs) if theirs else None
     note = ("global batch 16 x 64 tokens, 2 cores: two ranks with two microbatches of 4 sequences each; PyTorch "
             "takes the batch in one piece")
     return [row("train.tokens_per_s", value, "tokens/s", "pytorch", versus, versus and value / versus,
-                note if theirs else f"PyTorch skipped: {why}")]
+                note if theirs else f"PyTorch skipped: {why}"),
+            row("train.pipeline_tokens_per_s", statistics.median(pipe), "tokens/s", "one rank",
+                statistics.median(alone), statistics.median(pipe) / statistics.median(alone))]
