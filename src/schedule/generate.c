@@ -55,14 +55,21 @@ static hr_status fail_name(const char *name)
                    "no schedule '%.40s'; there are: auto%s", name, known);
 }
 
+void hr__fill_defaults(const hr__builder *w, hr_generate_opts *o)
+{
+    if (w->own_act != NULL && o->max_act == 0)
+        o->max_act = w->own_act(o->ranks);
+    if (w->defaults != NULL)
+        w->defaults(o);
+}
+
 /* Whether it takes these sizes with one of them changed; what the caller left to the
  * schedule is filled in anew. */
 static hr__answer takes(const hr__builder *w, hr_generate_opts o)
 {
     if (o.ranks < 1 || o.microbatches < 1)
         return HR__NO;
-    if (w->defaults != NULL)
-        w->defaults(&o);
+    hr__fill_defaults(w, &o);
     return w->takes ? w->takes(&o) : HR__YES;
 }
 
@@ -189,8 +196,7 @@ hr_status hr__generate(const hr__builder *w, const hr_generate_opts *opts, bool 
     if (answer == HR__NO)
         return refuse(w, &o);
     hr_generate_opts filled = o;
-    if (w->defaults != NULL)
-        w->defaults(&filled);
+    hr__fill_defaults(w, &filled);
     HR_TRY(build(w, &filled, rule, out));
     bool nothing = rule && hr_schedule_actions(*out) == 0;
     if (!nothing && (answer == HR__YES || hr_schedule_check(*out, NULL, NULL) == HR_OK))

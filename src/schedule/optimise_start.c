@@ -188,8 +188,7 @@ static hr_status try_builder(hunt *h, const hr__builder *w, hr_generate_opts o,
                              int limit)
 {
     hr_generate_opts filled = o;
-    if (w->defaults != NULL)
-        w->defaults(&filled);
+    hr__fill_defaults(w, &filled);
     bool large = is_large(&o);
     HR_TRY(try_generator(h, w, o, large));
     if (filled.group != 0 && o.chunks > 1)

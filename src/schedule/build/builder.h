@@ -25,7 +25,9 @@ typedef struct hr__builder {
     bool pieces;   /* microbatches come in `pieces` */
     bool v_orders; /* within a limit its search is that of hr__v_orders() */
 
-    /* Optional: fills in defaults of `o` that depend on its sizes. */
+    /* Optional: activations that a rank may hold where no limit is given. */
+    int (*own_act)(int ranks);
+    /* Optional: fills in other defaults of `o` that depend on its sizes. */
     void (*defaults)(hr_generate_opts *o);
     /* Optional: are these sizes possible? NULL: all that are positive are. */
     hr__answer (*takes)(const hr_generate_opts *o);
@@ -39,6 +41,8 @@ typedef struct hr__builder {
 /* NULL-ended, in table.c. */
 extern const hr__builder *const hr__builders[];
 
+/* What the caller left to the schedule, filled in. */
+void hr__fill_defaults(const hr__builder *w, hr_generate_opts *o);
 /* hr_schedule_generate() by its builder. With `rule` what a search would have found may be missing: *out is
  * NULL where there is nothing without one. */
 hr_status hr__generate(const hr__builder *w, const hr_generate_opts *opts, bool rule,

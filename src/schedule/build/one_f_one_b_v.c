@@ -6,12 +6,6 @@ static int least(int ranks)
     return (2 * ranks + 3) / 3 * 2;
 }
 
-static void defaults(hr_generate_opts *o)
-{
-    if (o->max_act == 0)
-        o->max_act = least(o->ranks);
-}
-
 static void orders(hr__build *b)
 {
     int limit = least(b->p);
@@ -35,7 +29,7 @@ const hr__builder hr__build_one_f_one_b_v = {
     .about = "whole backwards on a V, in two thirds of 1F1B's activations",
     .chunks = 2,
     .placement = HR_PLACEMENT_V,
-    .defaults = defaults,
+    .own_act = least,
     .takes = hr__v_takes,
     .rule = "a limit of at least two activations a rank",
     .orders = orders,

@@ -6,12 +6,6 @@ static int least(int ranks)
     return (ranks / 2 + 1) * 2;
 }
 
-static void defaults(hr_generate_opts *o)
-{
-    if (o->max_act == 0)
-        o->max_act = least(o->ranks);
-}
-
 static void orders(hr__build *b)
 {
     int limit = least(b->p);
@@ -31,7 +25,7 @@ const hr__builder hr__build_v_half = {
     .chunks = 2,
     .placement = HR_PLACEMENT_V,
     .v_orders = true,
-    .defaults = defaults,
+    .own_act = least,
     .takes = hr__v_takes,
     .rule = "a limit of at least two activations a rank",
     .orders = orders,

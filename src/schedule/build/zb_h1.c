@@ -1,16 +1,15 @@
 /* ZB-H1: 1F1B's memory, with weight gradients put off into the gaps. */
 #include "schedule/build/zb_turns.h"
 
-static void defaults(hr_generate_opts *o)
+static int own_act(int ranks)
 {
-    if (o->max_act == 0)
-        o->max_act = o->ranks;
+    return ranks;
 }
 
 const hr__builder hr__build_zb_h1 = {
     .name = "zb-h1",
     .about = "1F1B with weight gradients in its gaps, in the memory of 1F1B",
     .chunks = 1,
-    .defaults = defaults,
+    .own_act = own_act,
     .orders = hr__zb_orders,
 };

@@ -1,16 +1,15 @@
 /* ZB-H2: twice the memory of 1F1B, no gaps but at the ends. */
 #include "schedule/build/zb_turns.h"
 
-static void defaults(hr_generate_opts *o)
+static int own_act(int ranks)
 {
-    if (o->max_act == 0)
-        o->max_act = 2 * o->ranks;
+    return 2 * ranks;
 }
 
 const hr__builder hr__build_zb_h2 = {
     .name = "zb-h2",
     .about = "zero bubble in twice the memory of 1F1B",
     .chunks = 1,
-    .defaults = defaults,
+    .own_act = own_act,
     .orders = hr__zb_orders,
 };
