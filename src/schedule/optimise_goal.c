@@ -134,32 +134,11 @@ int hr__goal_acts(const hr__goal *g, const hr_schedule *s, int act)
     return (int)(((int64_t)act * g->o.chunks + hr__chunks(s) - 1) / hr__chunks(s));
 }
 
-int64_t hr__largest_bytes(const hr_schedule *s)
-{
-    int64_t most = 0;
-    for (int r = 0; r < s->ranks; r++) {
-        hr_rank_figures f;
-        hr__peaks(s, r, &f);
-        most = f.peak_bytes > most ? f.peak_bytes : most;
-    }
-    return most;
-}
-
-int hr__largest_act(const hr_schedule *s)
-{
-    int most = 0;
-    for (int r = 0; r < s->ranks; r++) {
-        hr_rank_figures f;
-        hr__peaks(s, r, &f);
-        most = f.peak_act > most ? f.peak_act : most;
-    }
-    return most;
-}
-
 bool hr__goal_fits(const hr__goal *g, const hr_schedule *s)
 {
     hr__limits limits = hr__goal_limits(g, s);
-    return hr__largest_act(s) <= limits.act && hr__largest_bytes(s) <= limits.bytes;
+    hr__held most = hr__most_held(s);
+    return most.act <= limits.act && most.bytes <= limits.bytes;
 }
 
 bool hr__goal_stopped(hr__goal *g)

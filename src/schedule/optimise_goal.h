@@ -26,8 +26,6 @@ hr__limits hr__goal_limits(const hr__goal *g, const hr_schedule *s);
 bool hr__goal_fits(const hr__goal *g, const hr_schedule *s);
 /* Activations of `s` in those that max_act counts. */
 int hr__goal_acts(const hr__goal *g, const hr_schedule *s, int act);
-int64_t hr__largest_bytes(const hr_schedule *s);
-int hr__largest_act(const hr_schedule *s);
 
 /* One step more of the search; false: no more. */
 bool hr__goal_step(hr__goal *g);

@@ -6,6 +6,7 @@
 #include "schedule/best.h" /* hr__like */
 #include "schedule/build/builder.h"
 #include "schedule/list_schedule.h"
+#include "schedule/peaks.h"
 
 enum {
     LIST_VARIANTS = 16,
@@ -36,8 +37,8 @@ static bool better(const hunt *h, const hr__start *a, const hr__start *b)
 {
     if (a->makespan != b->makespan)
         return a->makespan < b->makespan;
-    return hr__goal_acts(h->g, a->s, hr__largest_act(a->s)) <
-           hr__goal_acts(h->g, b->s, hr__largest_act(b->s));
+    return hr__goal_acts(h->g, a->s, hr__most_held(a->s).act) <
+           hr__goal_acts(h->g, b->s, hr__most_held(b->s).act);
 }
 
 static bool same_kind(const hr__start *a, const hr__start *b)
@@ -308,12 +309,13 @@ static hr_status try_serial(hunt *h, const hr_schedule *like)
         hr_schedule_destroy(s);
         return st;
     }
-    int act = hr__goal_acts(h->g, s, hr__largest_act(s));
-    int64_t bytes = hr__largest_bytes(s);
+    hr__held most = hr__most_held(s);
+    int act = hr__goal_acts(h->g, s, most.act);
     hr__starts *to = h->to;
     to->least_act = to->least_act == 0 || act < to->least_act ? act : to->least_act;
-    to->least_bytes =
-        to->least_bytes < 0 || bytes < to->least_bytes ? bytes : to->least_bytes;
+    to->least_bytes = to->least_bytes < 0 || most.bytes < to->least_bytes
+                          ? most.bytes
+                          : to->least_bytes;
     return consider(h, s, NULL);
 }
 

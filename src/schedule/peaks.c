@@ -69,3 +69,17 @@ void hr__peaks(const hr_schedule *s, int rank, hr_rank_figures *out)
             hr__held_give_back(&h, &a[k], &s->cost[a[k].stage]);
     }
 }
+
+hr__held hr__most_held(const hr_schedule *s)
+{
+    hr__held most = {0};
+    for (int r = 0; r < s->ranks; r++) {
+        hr_rank_figures f;
+        hr__peaks(s, r, &f);
+        most.act = larger(most.act, f.peak_act);
+        most.act_i = larger(most.act_i, f.peak_act_i);
+        most.wstash = larger(most.wstash, f.peak_wstash);
+        most.bytes = f.peak_bytes > most.bytes ? f.peak_bytes : most.bytes;
+    }
+    return most;
+}

@@ -16,5 +16,7 @@ void hr__held_give_back(hr__held *h, const hr_action *a, const hr_stage_cost *c)
 
 /* Fills the peak_ fields. */
 void hr__peaks(const hr_schedule *s, int rank, hr_rank_figures *out);
+/* The largest peak of any rank, each figure by itself. */
+hr__held hr__most_held(const hr_schedule *s);
 
 #endif

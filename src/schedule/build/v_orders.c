@@ -17,13 +17,7 @@ hr__answer hr__v_takes(const hr_generate_opts *o)
 
 static bool fits(const hr_schedule *s, int limit)
 {
-    for (int r = 0; r < s->ranks; r++) {
-        hr_rank_figures g;
-        hr__peaks(s, r, &g);
-        if (g.peak_act > limit)
-            return false;
-    }
-    return true;
+    return hr__most_held(s).act <= limit;
 }
 
 /* The pattern's order of forwards and backwards, weight gradients in its gaps. */
