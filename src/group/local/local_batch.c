@@ -94,7 +94,7 @@ static bool will_never_come(const struct exchange *x, const hr__msg *g)
 static hr_status check_gone(const struct exchange *x)
 {
     for (int i = 0; i < x->p->n; i++) {
-        const hr__msg *g = &x->p->msgs[i];
+        const hr__msg *g = &hr__msgs(x->p)[i];
         int rank = rank_of(x->m, g->op.peer);
         if (hr__job_gone(x->m->ch->job, rank) &&
             (will_never_come(x, g) || waits_for_receive(x, g)))
@@ -110,8 +110,8 @@ static hr_status progress(void *arg)
     struct exchange *x = arg;
     hr__job *job = x->m->ch->job;
     for (int i = 0; x->unfilled > 0 && i < x->p->n; i++)
-        if (waits_for_send(&x->p->msgs[i]))
-            HR_TRY(fill(x, &x->p->msgs[i]));
+        if (waits_for_send(&hr__msgs(x->p)[i]))
+            HR_TRY(fill(x, &hr__msgs(x->p)[i]));
     if (x->unfilled == 0 && atomic_load(&x->m->untaken) == 0)
         return HR_OK;
     if (hr__job_failed(job))
@@ -127,7 +127,7 @@ static int64_t missing_with(const struct exchange *x, int peer, bool send)
 {
     int64_t bytes = -1;
     for (int i = 0; i < x->p->n; i++) {
-        const hr__msg *g = &x->p->msgs[i];
+        const hr__msg *g = &hr__msgs(x->p)[i];
         if (g->op.peer == peer && send && waits_for_receive(x, g))
             bytes = (bytes < 0 ? 0 : bytes) + (int64_t)g->op.bytes;
         if (g->op.peer == peer && !send && waits_for_send(g))
@@ -159,7 +159,7 @@ static void announce(struct exchange *x)
 {
     hr__entry e = {.op = op_name, .seq = x->m->batches, .label = &x->p->label};
     for (int i = 0; i < x->p->n; i++) {
-        const hr_p2p *op = &x->p->msgs[i].op;
+        const hr_p2p *op = &hr__msgs(x->p)[i].op;
         e.bytes += (int64_t)op->bytes;
         if (op->peer < 64)
             e.peers |= (uint64_t)1 << op->peer;
@@ -191,7 +191,7 @@ static hr_status hang_shuffled(struct exchange *x, int sends)
         hr__msg *next = NULL;
         uint64_t least = UINT64_MAX;
         for (int i = 0; i < x->p->n; i++) {
-            hr__msg *g = &x->p->msgs[i];
+            hr__msg *g = &hr__msgs(x->p)[i];
             /* A number of chance, made unlike all others; above 0. */
             uint64_t place = hr__manner_mix(key, (uint64_t)i) << 31 | (uint64_t)(i + 1);
             if (g->op.send && g->lead && place > last && place < least) {
@@ -213,7 +213,7 @@ static hr_status post(struct exchange *x)
 {
     int sends = 0, leads = 0;
     for (int i = 0; i < x->p->n; i++) {
-        hr__msg *g = &x->p->msgs[i];
+        hr__msg *g = &hr__msgs(x->p)[i];
         g->sent_ns = x->arrived_ns;
         g->todo = g;
         sends += g->op.send;
@@ -224,7 +224,7 @@ static hr_status post(struct exchange *x)
     if (x->m->ch->job->manner->delays)
         return hang_shuffled(x, leads);
     for (int i = 0; i < x->p->n; i++) {
-        hr__msg *g = &x->p->msgs[i];
+        hr__msg *g = &hr__msgs(x->p)[i];
         if (g->op.send && g->lead)
             HR_TRY(hang(x, g));
     }
@@ -245,7 +245,7 @@ static hr_status run(hr__member *m, hr__post *p)
         st = late(&x);
     HR_TRY(st);
     for (int i = 0; i < p->n; i++) {
-        const hr__msg *g = &p->msgs[i];
+        const hr__msg *g = &hr__msgs(p)[i];
         if (g->op.send && g->met_ns > x.last_ns)
             x.last_ns = g->met_ns;
         if (g->op.peer != m->me)
@@ -262,31 +262,26 @@ static hr_status run(hr__member *m, hr__post *p)
 static hr_status batch_kernel(const void *args, hr_team *team)
 {
     hr__post *p = *(hr__post *const *)args;
-    hr_status st = run(p->me, p);
-    hr__doing_end(&p->me->doing, st);
-    atomic_store_explicit(&p->busy, false, memory_order_release);
+    hr__member *m = hr__member_of(p->of);
+    hr_status st = run(m, p);
+    hr__doing_end(&m->doing, st);
+    hr__post_done(p);
     return st;
 }
 
 /* Copy the messages and chain those of one direction and peer. */
-static int copy_messages(hr__member *m, hr__post *p, const hr_p2p *ops, int n)
+static void copy_messages(hr__member *m, const hr__post *p, const hr_p2p *ops, int n)
 {
-    int declared = 0;
-    p->n = n;
     for (int i = 0; i < n; i++) {
-        hr__msg *g = &p->msgs[i];
+        hr__msg *g = &hr__msgs(p)[i];
         hr__msg **tail = &m->tails[2 * ops[i].peer + ops[i].send];
         *g = (hr__msg){.op = ops[i], .lead = *tail == NULL};
         if (*tail)
             (*tail)->next = g;
         *tail = g;
-        if (ops[i].bytes)
-            p->operands[declared++] = (hr_operand){ops[i].buf, ops[i].bytes,
-                                                   ops[i].send ? HR_READ : HR_WRITE};
     }
     for (int i = 0; i < n; i++)
         m->tails[2 * ops[i].peer + ops[i].send] = NULL;
-    return declared;
 }
 
 hr_status hr__local_batch(hr_group *g, const hr_p2p *ops, int n, hr_stream *s)
@@ -295,14 +290,12 @@ hr_status hr__local_batch(hr_group *g, const hr_p2p *ops, int n, hr_stream *s)
     hr__post *p;
     if (hr__job_failed(m->ch->job))
         return HR_OK;
-    HR_TRY(hr__post_take(m, &p));
-    p->stream = s;
-    hr_status st = hr__post_reserve(p, n);
-    if (st == HR_OK) {
-        int declared = copy_messages(m, p, ops, n);
-        st = hr_launch(s, op_name, batch_kernel, &p, sizeof p, p->operands, declared);
+    HR_TRY(hr__post_take(&m->posts, g, s, &p));
+    hr_status st = hr__post_reserve(p, n, sizeof(hr__msg));
+    if (st < 0) {
+        hr__post_done(p);
+        return st;
     }
-    if (st < 0)
-        atomic_store(&p->busy, false);
-    return st;
+    copy_messages(m, p, ops, n);
+    return hr__post_batch(p, op_name, ops, n, batch_kernel, s);
 }

@@ -64,22 +64,6 @@ hr_status hr__channel_create(hr__job *job, uint64_t key, const int *global, int 
     return HR_OK;
 }
 
-static void free_posts(hr__post *newest)
-{
-    if (!newest)
-        return;
-    hr__post *p = newest->next;
-    newest->next = NULL;
-    while (p) {
-        hr__post *next = p->next;
-        free(p->msgs);
-        free(p->operands);
-        free(p->send_counts);
-        free(p);
-        p = next;
-    }
-}
-
 void hr__channel_destroy(hr__channel *ch)
 {
     if (!ch)
@@ -87,7 +71,7 @@ void hr__channel_destroy(hr__channel *ch)
     for (int i = 0; ch->members && i < ch->n; i++) {
         hr__member *m = &ch->members[i];
         hr__group_fini(&m->base);
-        free_posts(m->newest);
+        hr__posts_free(&m->posts);
         free(m->tails);
         free(m->inputs);
     }
@@ -140,64 +124,8 @@ void hr__channel_clear(hr__channel *ch)
         m->ops = m->batches = m->issued = m->draws = 0;
         memset(&m->doing, 0, sizeof m->doing);
         memset(&m->doing_host, 0, sizeof m->doing_host);
-        hr__post *p = m->newest;
-        if (p)
-            do { /* the kernels of some were skipped */
-                atomic_store(&p->busy, false);
-                p = p->next;
-            } while (p != m->newest);
+        hr__posts_clear(&m->posts);
     }
-}
-
-/* ---- posts ---- */
-static hr__post *new_post(hr__member *m)
-{
-    size_t n = (size_t)m->ch->n;
-    hr__post *p = calloc(1, sizeof *p);
-    int64_t *counts = calloc(3 * n, sizeof *counts);
-    if (!p || !counts) {
-        free(p);
-        free(counts);
-        return NULL;
-    }
-    p->me = m;
-    p->send_counts = counts;
-    p->recv_counts = counts + n;
-    p->send_offsets = counts + 2 * n;
-    return p;
-}
-
-hr_status hr__post_take(hr__member *m, hr__post **out)
-{
-    hr__post *oldest = m->newest ? m->newest->next : NULL;
-    if (!oldest || atomic_load_explicit(&oldest->busy, memory_order_acquire)) {
-        hr__post *p = new_post(m);
-        *out = NULL;
-        if (!p)
-            return hr_fail(HR_ERR_NOMEM, NULL, "an operation of a group");
-        p->next = oldest ? oldest : p;
-        if (m->newest)
-            m->newest->next = p;
-        oldest = p;
-    }
-    atomic_store_explicit(&oldest->busy, true, memory_order_relaxed);
-    oldest->label = m->base.label;
-    m->newest = oldest;
-    *out = oldest;
-    return HR_OK;
-}
-
-hr_status hr__post_reserve(hr__post *p, int n_msgs)
-{
-    if (n_msgs <= p->cap)
-        return HR_OK;
-    free(p->msgs);
-    free(p->operands);
-    p->msgs = calloc((size_t)n_msgs, sizeof *p->msgs);
-    p->operands = calloc((size_t)n_msgs, sizeof *p->operands);
-    p->cap = p->msgs && p->operands ? n_msgs : 0;
-    return p->cap ? HR_OK
-                  : hr_fail(HR_ERR_NOMEM, NULL, "a batch of %d messages", n_msgs);
 }
 
 hr__where hr__channel_where(const hr__channel *ch, const char *op, uint64_t seq,

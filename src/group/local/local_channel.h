@@ -5,6 +5,7 @@
 #include "group/group_ops.h"
 #include "group/local/local_doing.h"
 #include "group/local/local_job.h"
+#include "group/post.h"
 
 typedef struct hr__channel hr__channel;
 typedef struct hr__member hr__member;
@@ -20,31 +21,17 @@ typedef struct hr__msg {
     int64_t met_ns;       /* of a send: when the batch of its receiver began */
 } hr__msg;
 
-/* One issued operation: what its kernel and, while it runs, the peers' kernels read. */
-typedef struct hr__post {
-    struct hr__post *next; /* ring of a member's posts, oldest after newest */
-    atomic_bool busy;      /* set at issue, cleared when the kernel is through */
-    hr__member *me;
-    const hr_stream *stream; /* that it was issued on */
-    hr_op_label label;       /* the group's at issue */
-    int64_t arrived_ns;      /* the kernel: when it began */
-    hr__call call;           /* its count arrays are those below */
-    int64_t *send_counts, *recv_counts, *send_offsets; /* [size], elements */
-    hr__msg *msgs;                                     /* [cap], n in use: a batch */
-    hr_operand *operands;                              /* [cap] */
-    int n, cap;
-} hr__post;
-
 struct hr__member {
     hr_group base; /* first: an hr_group* is a member */
     hr__channel *ch;
     int me;
     hr__bell bell;          /* rung for this member alone: messages */
     atomic_int untaken;     /* sends of the running batch that no receiver has taken */
-    hr__post *newest;       /* issuing thread */
+    hr__posts posts;        /* issuing thread */
     hr__msg **tails;        /* [2 * size], NULL between calls; issuing thread */
     const void **inputs;    /* [size]; kernel */
     const hr__post *posted; /* kernel writes, peers read between meetings */
+    int64_t arrived_ns;     /* the same: when the kernel began */
     uint64_t issued;        /* issuing thread, checked: collectives */
     uint64_t ops, batches;  /* kernels count; those begun before are in the past */
     uint64_t draws;         /* kernels count: delays */
@@ -83,6 +70,12 @@ static inline hr__member *hr__member_of(const hr_group *g)
     return (hr__member *)(uintptr_t)g;
 }
 
+/* Of a batch. */
+static inline hr__msg *hr__msgs(const hr__post *p)
+{
+    return p->msgs;
+}
+
 static inline _Atomic(hr__msg *) *hr__head(hr__channel *ch, int from, int to)
 {
     return &ch->heads[from * ch->n + to];
@@ -97,11 +90,6 @@ hr_group *hr__channel_join(hr__channel *ch, int me);
 void hr__channel_leave(hr__member *m);   /* the last one destroys it */
 void hr__channel_ring(hr__channel *ch);  /* all bells */
 void hr__channel_clear(hr__channel *ch); /* hr_job_reset(): nothing runs */
-
-/* A post for the next operation, its counts allocated; grows the ring if all are in use, so
- * that in steady state nothing is allocated. */
-hr_status hr__post_take(hr__member *m, hr__post **out);
-hr_status hr__post_reserve(hr__post *p, int n_msgs);
 
 hr__where hr__channel_where(const hr__channel *ch, const char *op, uint64_t seq,
                             const hr_op_label *label);

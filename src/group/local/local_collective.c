@@ -38,10 +38,10 @@ static hr_status check_posts(hr__channel *ch, hr__member *m)
     const hr__call *first = &ch->members[0].posted->call;
     hr__where where =
         hr__channel_where(ch, "operation", m->ops, &ch->members[0].posted->label);
-    ch->last_ns = m->posted->arrived_ns;
+    ch->last_ns = m->arrived_ns;
     for (int i = 0; i < ch->n; i++)
-        if (ch->members[i].posted->arrived_ns > ch->last_ns)
-            ch->last_ns = ch->members[i].posted->arrived_ns;
+        if (ch->members[i].arrived_ns > ch->last_ns)
+            ch->last_ns = ch->members[i].arrived_ns;
     for (int i = 1; i < ch->n; i++) {
         const hr__call *other = &ch->members[i].posted->call;
         if (!hr__call_same(first, other))
@@ -67,6 +67,15 @@ static const char *at(const void *base, int64_t element, size_t element_bytes)
     return base ? (const char *)base + element * (int64_t)element_bytes : NULL;
 }
 
+/* Where what `peer` sends to member `to` begins. */
+static int64_t sent_before(const hr__post *peer, int to)
+{
+    int64_t sum = 0;
+    for (int r = 0; r < to; r++)
+        sum += peer->send_counts[r];
+    return sum;
+}
+
 static void pull_all_to_all(hr__member *m, const hr__post *p)
 {
     char *to = p->call.recv;
@@ -74,7 +83,7 @@ static void pull_all_to_all(hr__member *m, const hr__post *p)
     for (int r = 0; r < m->ch->n; r++) {
         const hr__post *peer = m->ch->members[r].posted;
         int64_t count = p->recv_counts[r];
-        pull(to, at(peer->call.send, peer->send_offsets[m->me], eb), count, eb);
+        pull(to, at(peer->call.send, sent_before(peer, m->me), eb), count, eb);
         if (count > 0)
             to += count * (int64_t)eb;
     }
@@ -185,7 +194,7 @@ static int64_t link_bytes(const hr__member *m, const hr__post *p)
 }
 
 /* ---- the kernel ---- */
-static hr_status run(hr__member *m, hr__post *p)
+static hr_status run(hr__member *m, const hr__post *p)
 {
     hr__entry entry = {.op = hr__op_name(p->call.kind),
                        .seq = m->ops,
@@ -196,7 +205,7 @@ static hr_status run(hr__member *m, hr__post *p)
     HR_TRY(hr__manner_begin(m, p));
     t.bytes = entry.bytes = link_bytes(m, p); /* may follow from device memory */
     hr__doing_bytes(&m->doing, entry.bytes);
-    t.arrived_ns = p->arrived_ns = hr_now_ns();
+    t.arrived_ns = m->arrived_ns = hr_now_ns();
     m->posted = p;
     HR_TRY(hr__channel_meet(m, &m->ch->work, &entry, check_posts));
     t.last_ns = m->ch->last_ns;
@@ -211,68 +220,21 @@ static hr_status run(hr__member *m, hr__post *p)
 static hr_status collective_kernel(const void *args, hr_team *team)
 {
     hr__post *p = *(hr__post *const *)args;
-    hr_status st = run(p->me, p);
-    hr__doing_end(&p->me->doing, st);
-    atomic_store_explicit(&p->busy, false, memory_order_release);
+    hr__member *m = hr__member_of(p->of);
+    hr_status st = run(m, p);
+    hr__doing_end(&m->doing, st);
+    hr__post_done(p);
     return st;
-}
-
-/* ---- issue ---- */
-static void copy_counts(hr__post *p, const hr__call *c, int n, int64_t *out,
-                        int64_t *in)
-{
-    *out = *in = 0;
-    for (int r = 0; r < n; r++) {
-        p->send_counts[r] = c->send_counts[r];
-        p->recv_counts[r] = c->recv_counts[r];
-        p->send_offsets[r] = *out;
-        *out += c->send_counts[r];
-        *in += c->recv_counts[r];
-    }
-}
-
-static int declare(hr__post *p, int n, hr_operand *o)
-{
-    const hr__call *c = &p->call;
-    int64_t out = c->count;
-    int64_t in = out;
-    if (c->window)
-        return hr__rows_declare(c, n, p->me->me, o);
-    if (c->kind == HR__ALL_TO_ALL)
-        copy_counts(p, c, n, &out, &in);
-    else if (c->kind == HR__ALL_GATHER)
-        in *= n;
-    else if (c->kind == HR__REDUCE_SCATTER)
-        out *= n;
-    size_t eb = c->element_bytes;
-    int k = 0;
-    if (c->send && out > 0)
-        o[k++] = (hr_operand){c->send, (size_t)out * eb, HR_READ};
-    if (c->recv && in > 0)
-        o[k++] = (hr_operand){c->recv, (size_t)in * eb, HR_WRITE};
-    if (c->kind == HR__BROADCAST && k == 1 && c->root == p->me->me)
-        o[0].access = HR_READ;
-    return k;
 }
 
 hr_status hr__local_collective(hr_group *g, const hr__call *c, hr_stream *s)
 {
     hr__member *m = hr__member_of(g);
-    hr_operand operands[3];
     hr__post *p;
     if (hr__job_failed(m->ch->job))
         return HR_OK;
     if (m->ch->job->issues)
         hr__issues_note(m->ch->job->issues, m, c->kind, s);
-    HR_TRY(hr__post_take(m, &p));
-    p->call = *c;
-    p->stream = s;
-    int k = declare(p, m->ch->n, operands);
-    p->call.send_counts = p->call.recv_counts =
-        NULL; /* the caller's; ours are copied */
-    hr_status st = hr_launch(s, hr__op_name(c->kind), collective_kernel, &p, sizeof p,
-                             operands, k);
-    if (st < 0)
-        atomic_store(&p->busy, false);
-    return st;
+    HR_TRY(hr__post_take(&m->posts, g, s, &p));
+    return hr__post_collective(p, c, collective_kernel, s);
 }

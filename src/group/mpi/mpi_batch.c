@@ -60,20 +60,25 @@ static hr_status late(const hr__mpi_step *s)
 }
 
 /* ---- the kernel ---- */
-static uint64_t peers_of(const hr__mpi_post *p)
+static const hr_p2p *messages(const hr__post *p)
+{
+    return p->msgs;
+}
+
+static uint64_t peers_of(const hr__post *p)
 {
     uint64_t peers = 0;
     for (int i = 0; i < p->n; i++)
-        if (p->msgs[i].peer < 64)
-            peers |= UINT64_C(1) << p->msgs[i].peer;
+        if (messages(p)[i].peer < 64)
+            peers |= UINT64_C(1) << messages(p)[i].peer;
     return peers;
 }
 
-static int64_t bytes_of(const hr__mpi_post *p)
+static int64_t bytes_of(const hr__post *p)
 {
     int64_t out = 0, in = 0;
     for (int i = 0; i < p->n; i++)
-        *(p->msgs[i].send ? &out : &in) += (int64_t)p->msgs[i].bytes;
+        *(messages(p)[i].send ? &out : &in) += (int64_t)messages(p)[i].bytes;
     return out > in ? out : in;
 }
 
@@ -84,9 +89,9 @@ static void write_head(hr__head *h, const hr_op_label *l)
         snprintf(h->what, sizeof h->what, "%s", l->what);
 }
 
-static hr_status run(const hr__mpi_post *p)
+static hr_status run(const hr__post *p)
 {
-    hr__mpi_member *m = p->m;
+    hr__mpi_member *m = hr__mpi_member_of(p->of);
     hr__mpi_exchange *x = &m->work;
     hr__entry entry = {.op = op_name,
                        .seq = m->batches,
@@ -101,7 +106,7 @@ static hr_status run(const hr__mpi_post *p)
     hr__exchange_begin(x, false);
     write_head(&x->mine, &p->label);
     for (int i = 0; i < p->n; i++) {
-        const hr_p2p *o = &p->msgs[i];
+        const hr_p2p *o = &messages(p)[i];
         HR_TRY(hr__exchange_add(x, o->send, o->peer, o->buf, o->bytes, 0));
     }
     HR_TRY(hr__mpi_step_run(&step));
@@ -112,40 +117,25 @@ static hr_status run(const hr__mpi_post *p)
 
 static hr_status batch_kernel(const void *args, hr_team *team)
 {
-    hr__mpi_post *p = *(hr__mpi_post *const *)args;
+    hr__post *p = *(hr__post *const *)args;
     hr_status st = run(p);
-    hr__doing_end(&p->m->doing, st);
-    atomic_store_explicit(&p->busy, false, memory_order_release);
+    hr__doing_end(&hr__mpi_member_of(p->of)->doing, st);
+    hr__post_done(p);
     return st;
-}
-
-/* ---- issue ---- */
-static int copy_messages(hr__mpi_post *p, const hr_p2p *ops, int n)
-{
-    int declared = 0;
-    p->n = n;
-    for (int i = 0; i < n; i++) {
-        p->msgs[i] = ops[i];
-        if (ops[i].bytes)
-            p->operands[declared++] = (hr_operand){ops[i].buf, ops[i].bytes,
-                                                   ops[i].send ? HR_READ : HR_WRITE};
-    }
-    return declared;
 }
 
 hr_status hr__mpi_batch(hr_group *g, const hr_p2p *ops, int n, hr_stream *s)
 {
     hr__mpi_member *m = hr__mpi_member_of(g);
-    hr__mpi_post *p;
+    hr__post *p;
     if (hr__mpi_failed(m->job))
         return HR_OK;
-    HR_TRY(hr__mpi_post_take(m, &p));
-    hr_status st = hr__mpi_post_reserve(p, n);
-    if (st == HR_OK) {
-        int declared = copy_messages(p, ops, n);
-        st = hr_launch(s, op_name, batch_kernel, &p, sizeof p, p->operands, declared);
+    HR_TRY(hr__post_take(&m->posts, g, s, &p));
+    hr_status st = hr__post_reserve(p, n, sizeof *ops);
+    if (st < 0) {
+        hr__post_done(p);
+        return st;
     }
-    if (st < 0)
-        atomic_store(&p->busy, false);
-    return st;
+    memcpy(p->msgs, ops, (size_t)n * sizeof *ops);
+    return hr__post_batch(p, op_name, ops, n, batch_kernel, s);
 }

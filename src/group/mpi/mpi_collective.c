@@ -13,7 +13,7 @@
 
 typedef struct collective {
     hr__mpi_member *m;
-    const hr__mpi_post *p;
+    const hr__post *p;
     const hr__call *c;
     hr__mpi_exchange *x;
     int n, me;
@@ -107,7 +107,6 @@ static void write_head(const collective *k)
     if (h->call.window)
         h->window_offset = h->call.window->offset;
     h->call.send = h->call.recv = NULL;
-    h->call.send_counts = h->call.recv_counts = NULL;
     h->call.window = NULL;
     h->call.rows.window = NULL;
     h->call.rows.plain = NULL;
@@ -298,9 +297,9 @@ static hr_status finish(const collective *k, const hr__mpi_step *step)
 }
 
 /* ---- the kernel ---- */
-static hr_status run(const hr__mpi_post *p)
+static hr_status run(const hr__post *p)
 {
-    hr__mpi_member *m = p->m;
+    hr__mpi_member *m = hr__mpi_member_of(p->of);
     collective k = {.m = m,
                     .p = p,
                     .c = &p->call,
@@ -338,60 +337,19 @@ static hr_status run(const hr__mpi_post *p)
 
 static hr_status collective_kernel(const void *args, hr_team *team)
 {
-    hr__mpi_post *p = *(hr__mpi_post *const *)args;
+    hr__post *p = *(hr__post *const *)args;
     hr_status st = run(p);
-    hr__doing_end(&p->m->doing, st);
-    atomic_store_explicit(&p->busy, false, memory_order_release);
+    hr__doing_end(&hr__mpi_member_of(p->of)->doing, st);
+    hr__post_done(p);
     return st;
-}
-
-/* ---- issue ---- */
-static void sum_counts(hr__mpi_post *p, const hr__call *c, int n, int64_t *out,
-                       int64_t *in)
-{
-    *out = *in = 0;
-    for (int r = 0; r < n; r++) {
-        p->send_counts[r] = c->send_counts[r];
-        p->recv_counts[r] = c->recv_counts[r];
-        *out += c->send_counts[r];
-        *in += c->recv_counts[r];
-    }
-}
-
-static int declare(hr__mpi_post *p, const hr__call *c, int n, hr_operand *o)
-{
-    int64_t out = c->count, in = c->count;
-    int k = 0;
-    if (c->window)
-        return hr__rows_declare(c, n, p->m->base.rank, o);
-    if (c->kind == HR__ALL_TO_ALL)
-        sum_counts(p, c, n, &out, &in);
-    else if (c->kind == HR__ALL_GATHER)
-        in *= n;
-    else if (c->kind == HR__REDUCE_SCATTER)
-        out *= n;
-    bool reads = c->kind == HR__BROADCAST && c->root == p->m->base.rank;
-    if (c->send && out > 0)
-        o[k++] = (hr_operand){c->send, (size_t)out * c->element_bytes, HR_READ};
-    if (c->recv && in > 0)
-        o[k++] = (hr_operand){c->recv, (size_t)in * c->element_bytes,
-                              reads ? HR_READ : HR_WRITE};
-    return k;
 }
 
 hr_status hr__mpi_collective(hr_group *g, const hr__call *c, hr_stream *s)
 {
     hr__mpi_member *m = hr__mpi_member_of(g);
-    hr_operand operands[3];
-    hr__mpi_post *p;
+    hr__post *p;
     if (hr__mpi_failed(m->job))
         return HR_OK;
-    HR_TRY(hr__mpi_post_take(m, &p));
-    p->call = *c;
-    int k = declare(p, c, m->base.size, operands);
-    hr_status st = hr_launch(s, hr__op_name(c->kind), collective_kernel, &p, sizeof p,
-                             operands, k);
-    if (st < 0)
-        atomic_store(&p->busy, false);
-    return st;
+    HR_TRY(hr__post_take(&m->posts, g, s, &p));
+    return hr__post_collective(p, c, collective_kernel, s);
 }

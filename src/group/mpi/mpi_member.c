@@ -6,21 +6,6 @@
 #include <string.h>
 
 /* ---- life ---- */
-static void free_posts(hr__mpi_post *newest)
-{
-    hr__mpi_post *p = newest ? newest->next : NULL;
-    if (newest)
-        newest->next = NULL;
-    while (p) {
-        hr__mpi_post *next = p->next;
-        free(p->msgs);
-        free(p->operands);
-        free(p->send_counts);
-        free(p);
-        p = next;
-    }
-}
-
 static void unlink_member(hr__mpi_member *m)
 {
     pthread_mutex_lock(&m->job->mu);
@@ -36,7 +21,7 @@ void hr__mpi_member_destroy(hr__mpi_member *m)
 {
     hr__group_fini(&m->base);
     unlink_member(m);
-    free_posts(m->newest);
+    hr__posts_free(&m->posts);
     hr__exchange_fini(&m->work);
     hr__exchange_fini(&m->host);
     free(m->inputs);
@@ -50,12 +35,7 @@ void hr__mpi_member_clear(hr__mpi_member *m)
     m->ops = m->batches = 0;
     memset(&m->doing, 0, sizeof m->doing);
     memset(&m->doing_host, 0, sizeof m->doing_host);
-    hr__mpi_post *p = m->newest;
-    if (p)
-        do { /* the kernels of some were skipped */
-            atomic_store(&p->busy, false);
-            p = p->next;
-        } while (p != m->newest);
+    hr__posts_clear(&m->posts);
 }
 
 /* ---- creation ---- */
@@ -226,54 +206,4 @@ hr_status hr__mpi_member_create(hr__mpi_job *job, MPI_Comm comm, uint64_t key,
     pthread_mutex_unlock(&job->mu);
     *out = &m->base;
     return HR_OK;
-}
-
-/* ---- posts ---- */
-static hr__mpi_post *new_post(hr__mpi_member *m)
-{
-    size_t n = (size_t)m->base.size;
-    hr__mpi_post *p = calloc(1, sizeof *p);
-    int64_t *counts = calloc(2 * n, sizeof *counts);
-    if (!p || !counts) {
-        free(p);
-        free(counts);
-        return NULL;
-    }
-    p->m = m;
-    p->send_counts = counts;
-    p->recv_counts = counts + n;
-    return p;
-}
-
-hr_status hr__mpi_post_take(hr__mpi_member *m, hr__mpi_post **out)
-{
-    hr__mpi_post *oldest = m->newest ? m->newest->next : NULL;
-    if (!oldest || atomic_load_explicit(&oldest->busy, memory_order_acquire)) {
-        hr__mpi_post *p = new_post(m);
-        *out = NULL;
-        if (!p)
-            return hr_fail(HR_ERR_NOMEM, NULL, "an operation of a group");
-        p->next = oldest ? oldest : p;
-        if (m->newest)
-            m->newest->next = p;
-        oldest = p;
-    }
-    atomic_store_explicit(&oldest->busy, true, memory_order_relaxed);
-    oldest->label = m->base.label;
-    m->newest = oldest;
-    *out = oldest;
-    return HR_OK;
-}
-
-hr_status hr__mpi_post_reserve(hr__mpi_post *p, int n_msgs)
-{
-    if (n_msgs <= p->cap)
-        return HR_OK;
-    free(p->msgs);
-    free(p->operands);
-    p->msgs = calloc((size_t)n_msgs, sizeof *p->msgs);
-    p->operands = calloc((size_t)n_msgs, sizeof *p->operands);
-    p->cap = p->msgs && p->operands ? n_msgs : 0;
-    return p->cap ? HR_OK
-                  : hr_fail(HR_ERR_NOMEM, NULL, "a batch of %d messages", n_msgs);
 }

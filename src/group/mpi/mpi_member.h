@@ -1,5 +1,4 @@
-/* mpi_member.h: a group of the MPI engine, a communicator of its own; and its operations as they were
- * issued. One operation of a group runs at a time, on the thread of the stream that it was issued on; beside
+/* mpi_member.h: a group of the MPI engine, a communicator of its own. One operation of a group runs at a time, on the thread of the stream that it was issued on; beside
  * it the issuing thread may make a group or a window out of it. */
 #ifndef HR_MPI_MEMBER_H
 #define HR_MPI_MEMBER_H
@@ -7,28 +6,17 @@
 #include "group/group_ops.h"
 #include "group/mpi/mpi_exchange.h"
 #include "group/mpi/mpi_job.h"
-
-typedef struct hr__mpi_post {
-    struct hr__mpi_post *next; /* ring of a group's posts, oldest after newest */
-    atomic_bool busy;          /* set at issue, cleared when the kernel is through */
-    struct hr__mpi_member *m;
-    hr_op_label label;
-    hr__call call;                      /* its count arrays are those below */
-    int64_t *send_counts, *recv_counts; /* [size] */
-    hr_p2p *msgs;                       /* [cap], n in use: a batch */
-    hr_operand *operands;               /* [cap] */
-    int n, cap;
-} hr__mpi_post;
+#include "group/post.h"
 
 typedef struct hr__mpi_member {
     hr_group base; /* first: an hr_group* is a member */
     hr__mpi_job *job;
     struct hr__mpi_member *next; /* job->mu */
     MPI_Comm comm;
-    int *global;          /* [size] */
-    uint64_t key;         /* the same on all members, and no other group's */
-    uint64_t children;    /* issuing thread */
-    hr__mpi_post *newest; /* issuing thread */
+    int *global;       /* [size] */
+    uint64_t key;      /* the same on all members, and no other group's */
+    uint64_t children; /* issuing thread */
+    hr__posts posts;   /* issuing thread */
     hr__mpi_exchange work, host;
     uint64_t ops, batches; /* kernels count; those begun before are in the past */
     const void **inputs;   /* [size]; kernel */
@@ -51,10 +39,6 @@ hr_status hr__mpi_member_create(hr__mpi_job *job, MPI_Comm comm, uint64_t key,
 void hr__mpi_member_destroy(hr__mpi_member *m);
 /* Forget what a reset drops; nothing runs. */
 void hr__mpi_member_clear(hr__mpi_member *m);
-
-/* A post for the next operation, its counts allocated; in steady state nothing is. */
-hr_status hr__mpi_post_take(hr__mpi_member *m, hr__mpi_post **out);
-hr_status hr__mpi_post_reserve(hr__mpi_post *p, int n_msgs);
 
 /* A step under way, for the sentences of one that does not end. */
 typedef struct hr__mpi_step {
