@@ -123,29 +123,12 @@ static void ring_all(hr__job *job)
     hr__bell_ring(&job->reset.bell);
 }
 
-/* "rank R: " and what the calling thread said last; devices begin with "rank R, ". */
-static void write_cause(hr__job *job, int rank, hr_status st)
-{
-    char prefix[32];
-    const char *said = hr_last_error();
-    int len = snprintf(prefix, sizeof prefix, "rank %d", rank);
-    if (said[0] == '\0')
-        said = hr_status_text(st);
-    if (strncmp(said, prefix, (size_t)len) == 0 &&
-        (strncmp(said + len, ": ", 2) == 0 || strncmp(said + len, ", ", 2) == 0))
-        said += len + 2;
-    snprintf(job->text, sizeof job->text, "%s: %s", prefix, said);
-    job->reason = hr_last_reason();
-}
-
 void hr__job_fail(hr__job *job, int rank, hr_status st)
 {
     pthread_mutex_lock(&job->mu);
-    bool first = atomic_load(&job->failed) == 0;
-    if (first) {
-        write_cause(job, rank, st);
-        atomic_store(&job->failed, (int)st);
-    }
+    bool first = atomic_load(&job->cause.failed) == 0;
+    if (first)
+        hr__cause_write(&job->cause, rank, st, "");
     pthread_mutex_unlock(&job->mu);
     st = hr__job_status(job);
     if (!first)
@@ -155,20 +138,13 @@ void hr__job_fail(hr__job *job, int rank, hr_status st)
     for (int i = 0; i < job->n; i++)
         if (job->ranks[i].dev)
             hr_device_fail(job->ranks[i].dev, st);
-    atomic_store(&job->told, true);
+    atomic_store(&job->cause.told, true);
     ring_all(job);
 }
 
 hr_status hr__job_status(hr__job *job)
 {
-    if (atomic_load(&job->failed) == 0)
-        return HR_OK;
-    pthread_mutex_lock(&job->mu);
-    hr_status st = (hr_status)atomic_load(&job->failed);
-    if (st < 0)
-        hr_fail(st, job->reason, "%s", job->text);
-    pthread_mutex_unlock(&job->mu);
-    return st;
+    return hr__cause_status(&job->cause, &job->mu);
 }
 
 hr_status hr__job_look(void *job)
@@ -247,8 +223,7 @@ static void clear_shared(hr__job *job)
 static void clear_failure(hr__job *job)
 {
     pthread_mutex_lock(&job->mu);
-    atomic_store(&job->told, false);
-    atomic_store(&job->failed, 0);
+    hr__cause_clear(&job->cause);
     pthread_mutex_unlock(&job->mu);
 }
 

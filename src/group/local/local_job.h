@@ -4,6 +4,7 @@
  * Lock order: hr__job.mu is taken last; nothing that may block or call out runs under it. */
 #ifndef HR_LOCAL_JOB_H
 #define HR_LOCAL_JOB_H
+#include "group/cause.h"
 #include "group/local/local_cores.h"
 #include "group/local/local_wait.h"
 #include "headrace/group.h"
@@ -36,13 +37,8 @@ struct hr__job {
     hr__meet reset;            /* hr_job_reset() */
     atomic_int gone;           /* ranks that have gone */
 
-    /* The first failure. `failed` is written under mu; `told` follows once all devices have
-     * failed with it, so that whoever is woken finds its own failed already. */
-    atomic_int failed; /* hr_status */
-    atomic_bool told;
+    hr__cause cause; /* its mutex is mu */
     pthread_mutex_t mu;
-    char text[768];               /* mu; its sentence, "rank R: ..." */
-    const char *reason;           /* mu */
     struct hr__channel *channels; /* mu; all that live */
     uint64_t channels_made;       /* mu */
 };
@@ -59,7 +55,7 @@ void hr__job_fail(hr__job *job, int rank, hr_status st);
 hr_status hr__job_status(hr__job *job);
 static inline bool hr__job_failed(const hr__job *job)
 {
-    return atomic_load(&job->told);
+    return atomic_load(&job->cause.told);
 }
 
 /* For hr__sleep_until(): the cause, as in all waits not before every device has it. */

@@ -80,18 +80,18 @@ static void adopt(hr__mpi_job *job, const hr__note *note)
     if (note->epoch != atomic_load(&job->epoch))
         return; /* forgotten by a reset */
     pthread_mutex_lock(&job->mu);
-    bool first = atomic_load(&job->failed) == 0;
+    bool first = atomic_load(&job->cause.failed) == 0;
     if (first) {
-        memcpy(job->text, note->text, sizeof job->text);
-        job->reason = hr_intern(note->reason);
+        memcpy(job->cause.text, note->text, sizeof job->cause.text);
+        job->cause.reason = hr_intern(note->reason);
         job->when_ns = note->when_ns;
-        atomic_store(&job->failed, (int)note->status);
+        atomic_store(&job->cause.failed, (int)note->status);
     }
     pthread_mutex_unlock(&job->mu);
     if (!first)
         return;
     hr_device_fail(job->dev, hr__mpi_status(job));
-    atomic_store(&job->told, true);
+    atomic_store(&job->cause.told, true);
 }
 
 static void answer(hr__mpi_job *job, const hr__note *asked, int from)

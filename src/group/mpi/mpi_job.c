@@ -157,20 +157,11 @@ hr_status hr__mpi_job_world(hr__mpi_job *job, hr_group **out)
 }
 
 /* ---- the failure ---- */
-/* "rank R: ", what the calling thread said last (devices begin with "rank R, "), and the host. */
 static void write_cause(hr__mpi_job *job, hr_status st)
 {
-    char prefix[32];
-    const char *said = hr_last_error();
-    int len = snprintf(prefix, sizeof prefix, "rank %d", job->rank);
-    if (said[0] == '\0')
-        said = hr_status_text(st);
-    if (strncmp(said, prefix, (size_t)len) == 0 &&
-        (strncmp(said + len, ": ", 2) == 0 || strncmp(said + len, ", ", 2) == 0))
-        said += len + 2;
-    snprintf(job->text, sizeof job->text, "%s: %.640s (host %s)", prefix, said,
-             job->peers[job->rank].host);
-    job->reason = hr_last_reason();
+    char place[80];
+    snprintf(place, sizeof place, " (host %s)", job->peers[job->rank].host);
+    hr__cause_write(&job->cause, job->rank, st, place);
     job->when_ns = wall_ns();
 }
 
@@ -178,14 +169,13 @@ void hr__mpi_fail(hr__mpi_job *job, hr_status st)
 {
     hr__note note = {.kind = HR__NOTE_FAIL, .epoch = atomic_load(&job->epoch)};
     pthread_mutex_lock(&job->mu);
-    bool first = atomic_load(&job->failed) == 0;
+    bool first = atomic_load(&job->cause.failed) == 0;
     if (first) {
         write_cause(job, st);
-        atomic_store(&job->failed, (int)st);
         note.status = st;
         note.when_ns = job->when_ns;
-        memcpy(note.text, job->text, sizeof note.text);
-        snprintf(note.reason, sizeof note.reason, "%s", job->reason);
+        memcpy(note.text, job->cause.text, sizeof note.text);
+        snprintf(note.reason, sizeof note.reason, "%s", job->cause.reason);
     }
     pthread_mutex_unlock(&job->mu);
     st = hr__mpi_status(job);
@@ -194,19 +184,12 @@ void hr__mpi_fail(hr__mpi_job *job, hr_status st)
     hr__mpi_tell_all(job, &note);
     if (job->dev)
         hr_device_fail(job->dev, st); /* runs our hook, which is not the first */
-    atomic_store(&job->told, true);
+    atomic_store(&job->cause.told, true);
 }
 
 hr_status hr__mpi_status(hr__mpi_job *job)
 {
-    if (atomic_load(&job->failed) == 0)
-        return HR_OK;
-    pthread_mutex_lock(&job->mu);
-    hr_status st = (hr_status)atomic_load(&job->failed);
-    if (st < 0)
-        hr_fail(st, job->reason, "%s", job->text);
-    pthread_mutex_unlock(&job->mu);
-    return st;
+    return hr__cause_status(&job->cause, &job->mu);
 }
 
 /* ---- the end ----
@@ -263,8 +246,8 @@ static hr_status say_last(hr__mpi_job *job, last_word *mine, last_word *words)
     pthread_mutex_unlock(&job->reading);
     pthread_mutex_lock(&job->out_mu);
     for (int r = 0; r < job->n; r++)
-        mine[r] =
-            (last_word){job->when_ns, atomic_load(&job->failed), job->peers[r].sent};
+        mine[r] = (last_word){job->when_ns, atomic_load(&job->cause.failed),
+                              job->peers[r].sent};
     pthread_mutex_unlock(&job->out_mu);
     HR__MPI_TRY(MPI_Ialltoall(mine, sizeof *mine, MPI_BYTE, words, sizeof *words,
                               MPI_BYTE, job->control, &e.request));
@@ -276,8 +259,8 @@ static hr_status share_cause(hr__mpi_job *job, int from, hr_status st)
     cause c = {"", ""};
     ending e = {job, MPI_REQUEST_NULL, NULL};
     if (from == job->rank) {
-        memcpy(c.text, job->text, sizeof c.text);
-        snprintf(c.reason, sizeof c.reason, "%s", job->reason);
+        memcpy(c.text, job->cause.text, sizeof c.text);
+        snprintf(c.reason, sizeof c.reason, "%s", job->cause.reason);
     }
     HR__MPI_TRY(MPI_Ibcast(&c, sizeof c, MPI_BYTE, from, job->control, &e.request));
     hr_status waited = wait_for_end(&e);

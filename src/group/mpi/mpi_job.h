@@ -6,6 +6,7 @@
  * Lock order: `reading`, then `mu`, then `out_mu`; nothing that may block runs under the last two. */
 #ifndef HR_MPI_JOB_H
 #define HR_MPI_JOB_H
+#include "group/cause.h"
 #include "group/mpi/mpi_library.h"
 #include <pthread.h>
 #include <stdatomic.h>
@@ -66,13 +67,9 @@ typedef struct hr__mpi_job {
     atomic_uint questions;
     atomic_int gone; /* peers that have gone */
 
-    /* The first failure that this rank knows of. `told` follows once its device has failed with it. */
-    atomic_int failed; /* hr_status */
-    atomic_bool told;
+    hr__cause cause; /* the first that this rank knows of; its mutex is mu */
     pthread_mutex_t mu;
     int64_t when_ns;                /* mu; of the failure, by the wall */
-    char text[768];                 /* mu */
-    const char *reason;             /* mu */
     struct hr__mpi_member *members; /* mu; groups that live */
     MPI_Comm *comms;                /* issuing thread: all that were made, in order */
     int n_comms, cap_comms;
@@ -98,7 +95,7 @@ void hr__mpi_fail(hr__mpi_job *job, hr_status st);
 hr_status hr__mpi_status(hr__mpi_job *job);
 static inline bool hr__mpi_failed(const hr__mpi_job *job)
 {
-    return atomic_load(&job->told);
+    return atomic_load(&job->cause.told);
 }
 
 /* ---- notes (mpi_control.c) ---- */

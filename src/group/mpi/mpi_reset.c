@@ -58,8 +58,7 @@ static void forget(hr__mpi_job *job)
     hr_device_reset(job->dev);
     pthread_mutex_lock(&job->mu);
     atomic_fetch_add(&job->epoch, 1);
-    atomic_store(&job->told, false);
-    atomic_store(&job->failed, 0);
+    hr__cause_clear(&job->cause);
     pthread_mutex_unlock(&job->mu);
     pthread_mutex_unlock(&job->reading);
 }
