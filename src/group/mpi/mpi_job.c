@@ -256,17 +256,21 @@ static hr_status say_last(hr__mpi_job *job, last_word *mine, last_word *words)
 
 static hr_status share_cause(hr__mpi_job *job, int from, hr_status st)
 {
-    cause c = {"", ""};
     ending e = {job, MPI_REQUEST_NULL, NULL};
+    cause *c = calloc(1, sizeof *c);
+    if (!c)
+        return hr_fail(HR_ERR_NOMEM, NULL, "the cause of a failure");
     if (from == job->rank) {
-        memcpy(c.text, job->cause.text, sizeof c.text);
-        snprintf(c.reason, sizeof c.reason, "%s", job->cause.reason);
+        memcpy(c->text, job->cause.text, sizeof c->text);
+        snprintf(c->reason, sizeof c->reason, "%s", job->cause.reason);
     }
-    HR__MPI_TRY(MPI_Ibcast(&c, sizeof c, MPI_BYTE, from, job->control, &e.request));
+    HR__MPI_TRY(MPI_Ibcast(c, sizeof *c, MPI_BYTE, from, job->control, &e.request));
     hr_status waited = wait_for_end(&e);
-    if (waited != HR_OK)
-        return waited;
-    return hr_fail(st, hr_intern(c.reason), "%s", c.text);
+    if (waited == HR_OK)
+        waited = hr_fail(st, hr_intern(c->reason), "%s", c->text);
+    if (waited != HR_PENDING)
+        free(c); /* else MPI may write to it yet */
+    return waited;
 }
 
 /* PENDING: somebody does not come. */
