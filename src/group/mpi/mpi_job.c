@@ -264,8 +264,11 @@ static hr_status share_cause(hr__mpi_job *job, int from, hr_status st)
         memcpy(c->text, job->cause.text, sizeof c->text);
         snprintf(c->reason, sizeof c->reason, "%s", job->cause.reason);
     }
-    HR__MPI_TRY(MPI_Ibcast(c, sizeof *c, MPI_BYTE, from, job->control, &e.request));
-    hr_status waited = wait_for_end(&e);
+    hr_status waited = HR_OK;
+    HR__MPI(waited,
+            MPI_Ibcast(c, sizeof *c, MPI_BYTE, from, job->control, &e.request));
+    if (waited == HR_OK)
+        waited = wait_for_end(&e);
     if (waited == HR_OK)
         waited = hr_fail(st, hr_intern(c->reason), "%s", c->text);
     if (waited != HR_PENDING)
