@@ -123,6 +123,8 @@ void hr_app_mtp_describe(hr_app_model *m, hr_layer_desc *desc);
 /* Two hidden states of one shape, the first above the second, and back. */
 hr_status hr_app_stack(hr_tensor *above, hr_tensor *below, hr_tensor **out);
 hr_status hr_app_unstack(hr_tensor *both, hr_tensor **above, hr_tensor **below);
+/* *sum += loss, for the log: no gradient. */
+hr_status hr_app_count_in(hr_tensor **sum, hr_tensor *loss);
 /* Head and loss. `ahead` [N,C]: hidden state of multi-token prediction after its own norm; NULL: none. */
 hr_status hr_app_loss(hr_app_model *m, hr_tensor *hidden, hr_tensor *ahead,
                       hr_tensor *targets, hr_tensor **loss);

@@ -67,16 +67,15 @@ static hr_status head_loss(const hr_app_model *m, hr_tensor *hidden, hr_tensor *
     return st;
 }
 
-/* What was lost so far, for the log: no gradient. */
-static hr_status count_in(hr_app_mtp *p, hr_tensor *loss)
+hr_status hr_app_count_in(hr_tensor **sum, hr_tensor *loss)
 {
-    hr_tensor *sum;
+    hr_tensor *more;
     bool was = hr_grad_mode_set(false);
-    hr_status st = hr_op_add(p->sum, loss, &sum);
+    hr_status st = hr_op_add(*sum, loss, &more);
     hr_grad_mode_set(was);
     APP_TRY(st);
-    hr_tensor_release(p->sum);
-    p->sum = sum;
+    hr_tensor_release(*sum);
+    *sum = more;
     return HR_OK;
 }
 
@@ -88,7 +87,7 @@ static hr_status ahead_loss(hr_app_model *m, hr_tensor *ahead, hr_tensor *target
     APP_TRY(targets_ahead(targets, m->shape.seq, &later));
     hr_status st = head_loss(m, ahead, later, m->pass.loss_scale * m->mtp.coef, loss);
     hr_tensor_release(later);
-    return st < 0 || !m->pass.counts ? st : count_in(&m->mtp, *loss);
+    return st < 0 || !m->pass.counts ? st : hr_app_count_in(&m->mtp.sum, *loss);
 }
 
 /* ---- joining -------------------------------------------------------------------------------- */

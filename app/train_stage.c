@@ -63,18 +63,9 @@ static hr_status take_loss(void *ctx, const hr_exec_at *at, hr_tensor *output,
                            hr_tensor **loss)
 {
     train_rank *r = ((train_stage *)ctx)->rank;
-    hr_tensor *sum;
     *loss = NULL;
-    if (!r->model->pass.counts) {
-        *loss = hr_tensor_retain(output);
-        return HR_OK;
-    }
-    bool was = hr_grad_mode_set(false);
-    hr_status st = hr_op_add(r->loss, output, &sum);
-    hr_grad_mode_set(was);
-    APP_TRY(st);
-    hr_tensor_release(r->loss);
-    r->loss = sum;
+    if (r->model->pass.counts)
+        APP_TRY(hr_app_count_in(&r->loss, output));
     *loss = hr_tensor_retain(output);
     return HR_OK;
 }
