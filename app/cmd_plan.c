@@ -8,6 +8,7 @@
 #include "plan_optimise.h"
 #include "plan_read.h"
 #include "profile.h"
+#include "schedule_file.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -199,7 +200,9 @@ static hr_status check_file(plan_options *o)
     hr_status st;
     const char *slash = strrchr(o->check, '/');
     APP_TRY(hr_app_plan_read(o, &s));
-    APP_TRY_GOTO(st, hr_app_plan_read_at(o, hr_schedule_check(s, NULL, NULL)), done);
+    APP_TRY_GOTO(
+        st, hr_app_schedule_at("--check", o->check, hr_schedule_check(s, NULL, NULL)),
+        done);
     APP_TRY_GOTO(st, say_sound(o, s), done);
     APP_TRY_GOTO(st, write_files(o, s), done);
     if (o->out[0]) {

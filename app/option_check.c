@@ -2,9 +2,9 @@
 #include "option_check.h"
 #include "app_try.h"
 #include "stage_list.h"
+#include "whole_text.h"
 
 #include <string.h>
-#include <strings.h>
 
 static bool is_given(option_set given, const char *name)
 {
@@ -151,8 +151,7 @@ bool hr_app_plan_searches(const plan_options *o)
 
 bool hr_app_plan_checks_csv(const plan_options *o)
 {
-    const char *dot = strrchr(o->check, '.');
-    return dot && strcasecmp(dot, ".csv") == 0;
+    return hr_app_is_csv(o->check);
 }
 
 static hr_status check_cells(const plan_options *o)

@@ -2,29 +2,9 @@
 #include "plan_read.h"
 #include "app_try.h"
 #include "plan_costs.h"
-#include "whole_text.h"
+#include "schedule_file.h"
 
 #include <stdlib.h>
-
-enum { MOST_TEXT = 64 << 20 }; /* what the library reads */
-
-hr_status hr_app_plan_read_at(const plan_options *o, hr_status st)
-{
-    return st < 0 ? hr_fail(st, hr_last_reason(), "--check %s: %s", o->check,
-                            hr_last_error())
-                  : st;
-}
-
-static hr_status read_file(const plan_options *o, hr_schedule **out)
-{
-    char *text = NULL;
-    size_t n = 0;
-    APP_TRY(hr_app_read_file(o->check, MOST_TEXT, &text, &n));
-    hr_status st = hr_app_plan_checks_csv(o) ? hr_schedule_parse_csv(text, n, out)
-                                             : hr_schedule_parse(text, n, out);
-    free(text);
-    return hr_app_plan_read_at(o, st);
-}
 
 static hr_status set_costs(const plan_options *o, hr_schedule *s, hr_stage_cost *cost,
                            int stages)
@@ -42,7 +22,7 @@ hr_status hr_app_plan_read(plan_options *o, hr_schedule **out)
 {
     hr_schedule_shape shape = {HR_INIT(hr_schedule_shape)};
     *out = NULL;
-    APP_TRY(read_file(o, out));
+    APP_TRY(hr_app_schedule_read("--check", o->check, out));
     if (!hr_app_plan_checks_csv(o))
         return HR_OK;
     hr_schedule_get_shape(*out, &shape);

@@ -9,7 +9,4 @@
  * recompute that are not for its stages; ERR_NOMEM. */
 hr_status hr_app_plan_read(plan_options *o, hr_schedule **out);
 
-/* `st`, with the name of that file before what went wrong. */
-hr_status hr_app_plan_read_at(const plan_options *o, hr_status st);
-
 #endif

@@ -1,13 +1,10 @@
 /* run_pipeline.c: see run_pipeline.h. */
 #include "run_pipeline.h"
 #include "app_try.h"
-#include "whole_text.h"
+#include "schedule_file.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
-
-enum { MOST_TEXT = 64 << 20 /* what the library reads */ };
 
 static hr_schedule_shape shape_of(const hr_schedule *s)
 {
@@ -26,18 +23,9 @@ static const char *base_name(const char *path)
 
 static hr_status read_file(const train_options *o, pipeline *p)
 {
-    char *text = NULL;
-    size_t n = 0;
-    const char *path = o->schedule, *dot = strrchr(path, '.');
+    const char *path = o->schedule;
     snprintf(p->name, sizeof p->name, "%.63s", base_name(path));
-    APP_TRY(hr_app_read_file(path, MOST_TEXT, &text, &n));
-    bool csv = dot && strcasecmp(dot, ".csv") == 0;
-    hr_status st = csv ? hr_schedule_parse_csv(text, n, &p->training)
-                       : hr_schedule_parse(text, n, &p->training);
-    free(text);
-    if (st < 0)
-        return hr_fail(st, hr_last_reason(), "--schedule %s: %s", path,
-                       hr_last_error());
+    APP_TRY(hr_app_schedule_read("--schedule", path, &p->training));
     hr_schedule_shape h = shape_of(p->training);
     if (h.ranks != o->pp || h.microbatches != o->microbatches)
         return hr_fail(HR_ERR_INVALID, "schedule_size",

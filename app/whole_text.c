@@ -6,8 +6,15 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+bool hr_app_is_csv(const char *path)
+{
+    const char *dot = strrchr(path, '.');
+    return dot && strcasecmp(dot, ".csv") == 0;
+}
 
 static hr_status cannot_read(const char *path, int cause)
 {

@@ -6,7 +6,7 @@ foreach(name config data safetensors checkpoint profile progress pictures)
   hr_test(unit.${name} SOURCES app/test_${name}.c app/scratch.c ROOMS base trace LIBS hr_app)
 endforeach()
 hr_test(unit.picture_schedule SOURCES app/test_picture_schedule.c app/scratch.c
-  ROOMS base trace schedule LIBS hr_app hr_planner)
+  ROOMS base trace schedule LIBS hr_app hr_schedule_file hr_planner)
 
 hr_test(unit.program SOURCES app/test_program.c app/scratch.c ROOMS base trace LIBS hr_app)
 if(TARGET test_unit_program)
