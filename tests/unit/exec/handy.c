@@ -173,14 +173,14 @@ static hr_status compare(const handy *h, const float *got,
 static hr_status check_counts(const handy *h, const hr_schedule *s,
                               const hr_schedule_shape *shape)
 {
-    HANDY_EXPECT(h->live == 0);
+    HOLDS(h->live == 0);
     for (int i = 0; i < h->n_mine; i++) {
         const handy_stage *st = &h->stage[h->mine[i]];
-        HANDY_EXPECT(st->reductions == !shape->forward_only);
+        HOLDS(st->reductions == !shape->forward_only);
         for (int m = 0; m < shape->microbatches; m++) {
             bool here = hr_schedule_rank_of(s, h->mine[i], m) == hr_group_rank(h->pp);
-            HANDY_EXPECT(st->x[m] == NULL && st->dy[m] == NULL);
-            HANDY_EXPECT(st->wgrads[m] == (here && !shape->forward_only));
+            HOLDS(st->x[m] == NULL && st->dy[m] == NULL);
+            HOLDS(st->wgrads[m] == (here && !shape->forward_only));
         }
     }
     return HR_OK;
@@ -196,10 +196,10 @@ static hr_status check_order(const handy *h, const hr_schedule *s)
         const hr_action *l = &h->log[at];
         if (a[i].kind > HR_ACTION_W)
             continue;
-        HANDY_EXPECT(at++ < h->n_log && l->kind == a[i].kind &&
-                     l->stage == a[i].stage && l->microbatch == a[i].microbatch);
+        HOLDS(at++ < h->n_log && l->kind == a[i].kind && l->stage == a[i].stage &&
+              l->microbatch == a[i].microbatch);
     }
-    HANDY_EXPECT(at == h->n_log);
+    HOLDS(at == h->n_log);
     return HR_OK;
 }
 
@@ -238,7 +238,7 @@ hr_status handy_check(handy *h, const hr_schedule *s, hr_loss_mode mode)
     if (!shape.forward_only)
         return compare(h, sum, &shape, mode);
     for (int i = 0; i < ALL; i++)
-        HANDY_EXPECT(sum[i] == 0);
+        HOLDS(sum[i] == 0);
     return HR_OK;
 }
 

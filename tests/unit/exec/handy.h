@@ -4,15 +4,9 @@
 #ifndef HANDY_H
 #define HANDY_H
 #include "headrace/exec.h"
+#include "support/holds.h"
 
 enum { HANDY_STAGES = 32, HANDY_MICROBATCHES = 64, HANDY_LOG = 1024 };
-
-#define HANDY_EXPECT(cond)                                                             \
-    do {                                                                               \
-        if (!(cond))                                                                   \
-            return hr_fail(HR_ERR_MISMATCH, "expect", "%s:%d: %s (last: %s)",          \
-                           __FILE__, __LINE__, #cond, hr_last_error());                \
-    } while (0)
 
 /* How a stage goes wrong in an action. */
 typedef enum handy_fault {

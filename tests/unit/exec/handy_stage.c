@@ -140,9 +140,9 @@ static hr_status keep_input(handy_stage *s, const hr_exec_at *at, hr_tensor *in)
 {
     handy *h = s->h;
     int m = at->microbatch;
-    HANDY_EXPECT((in == NULL) == at->first && s->x[m] == NULL);
+    HOLDS((in == NULL) == at->first && s->x[m] == NULL);
     if (in) {
-        HANDY_EXPECT(hr_tensor_count(in) == handy_length(h, m));
+        HOLDS(hr_tensor_count(in) == handy_length(h, m));
         s->x[m] = hr_tensor_retain(in);
         note_place(h, in);
         return HR_OK;
@@ -155,7 +155,7 @@ static hr_status keep_input(handy_stage *s, const hr_exec_at *at, hr_tensor *in)
 static hr_status enter(const handy_stage *s, hr_action_kind kind, const hr_exec_at *at)
 {
     handy *h = s->h;
-    HANDY_EXPECT(h->n_log < HANDY_LOG && at->stage == s->stage);
+    HOLDS(h->n_log < HANDY_LOG && at->stage == s->stage);
     h->log[h->n_log++] = (hr_action){
         .microbatch = at->microbatch, .stage = (uint16_t)s->stage, .kind = kind};
     if (!at->paired)
@@ -206,7 +206,7 @@ static hr_status back(handy_stage *s, const hr_exec_at *at, hr_tensor *grad,
                       hr_tensor **out)
 {
     int m = at->microbatch, n = handy_length(s->h, m);
-    HANDY_EXPECT((grad == NULL) == at->last && s->dy[m] == NULL);
+    HOLDS((grad == NULL) == at->last && s->dy[m] == NULL);
     HR_TRY(keep_grad(s, at, grad));
     struct work w = {
         .a = hr_tensor_f32(s->dy[m]), .by = handy_weight(s->stage), .n = n};
@@ -228,7 +228,7 @@ static hr_status back(handy_stage *s, const hr_exec_at *at, hr_tensor *grad,
 
 static hr_status weight(handy_stage *s, int m)
 {
-    HANDY_EXPECT(s->x[m] && s->dy[m] && !s->reduced);
+    HOLDS(s->x[m] && s->dy[m] && !s->reduced);
     hr_status st = launch((struct work){.a = hr_tensor_f32(s->x[m]),
                                         .b = hr_tensor_f32(s->dy[m]),
                                         .sum = s->dw,
@@ -243,7 +243,7 @@ static hr_status weight(handy_stage *s, int m)
 static hr_status backward(void *ctx, const hr_exec_at *at, hr_tensor *grad,
                           hr_tensor **out)
 {
-    HANDY_EXPECT(!at->split);
+    HOLDS(!at->split);
     HR_TRY(enter(ctx, HR_ACTION_B, at));
     HR_TRY(back(ctx, at, grad, out));
     return weight(ctx, at->microbatch);
@@ -252,7 +252,7 @@ static hr_status backward(void *ctx, const hr_exec_at *at, hr_tensor *grad,
 static hr_status input_grad(void *ctx, const hr_exec_at *at, hr_tensor *grad,
                             hr_tensor **out)
 {
-    HANDY_EXPECT(at->split);
+    HOLDS(at->split);
     HR_TRY(enter(ctx, HR_ACTION_I, at));
     return back(ctx, at, grad, out);
 }
@@ -268,7 +268,7 @@ static hr_status run_pair(handy *h, const hr_exec_half *f, const hr_exec_half *b
                           const hr_plan_hooks *hooks, hr_event *done)
 {
     hr_stream *compute = hr_stream_current(), *comm = hr_get_comm_stream(), *previous;
-    HANDY_EXPECT(f->at->paired && b->at->paired && comm);
+    HOLDS(f->at->paired && b->at->paired && comm);
     handy_give_up(h);
     h->paired++;
     HR_TRY(hooks->pre_forward(hooks->ctx, 0));
@@ -298,7 +298,7 @@ static hr_status pair(const hr_exec_half *f, const hr_exec_half *b,
 static hr_status reduce(void *ctx, int stage)
 {
     handy_stage *s = ctx;
-    HANDY_EXPECT(s->stage == stage && !s->reduced);
+    HOLDS(s->stage == stage && !s->reduced);
     s->reduced = true;
     s->reductions++;
     return HR_OK;

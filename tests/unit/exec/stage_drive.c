@@ -37,7 +37,7 @@ hr_status drive_forward(drive *d, int stage, int m)
     if (stage == 0)
         d->mid[m] = out;
     else
-        DRIVE_EXPECT(out == NULL);
+        HOLDS(out == NULL);
     return HR_OK;
 }
 
@@ -59,7 +59,7 @@ hr_status drive_backward(drive *d, int stage, int m)
     if (stage)
         d->mid_grad[m] = in;
     else
-        DRIVE_EXPECT(in == NULL);
+        HOLDS(in == NULL);
     return HR_OK;
 }
 
@@ -76,8 +76,8 @@ static hr_status both(drive *d, int f_stage, int fm, int b_stage, int bm)
     passed(d, b_stage, bm);
     *(f_stage ? &out : &d->mid[fm]) = out;
     *(b_stage ? &d->mid_grad[bm] : &in) = in;
-    DRIVE_EXPECT(f_stage == 0 || out == NULL);
-    DRIVE_EXPECT(b_stage == 1 || in == NULL);
+    HOLDS(f_stage == 0 || out == NULL);
+    HOLDS(b_stage == 1 || in == NULL);
     return HR_OK;
 }
 

@@ -2,14 +2,8 @@
  * in the order of a schedule. */
 #ifndef STAGE_DRIVE_H
 #define STAGE_DRIVE_H
+#include "support/holds.h"
 #include "unit/exec/stage_rig.h"
-
-#define DRIVE_EXPECT(what)                                                             \
-    do {                                                                               \
-        if (!(what))                                                                   \
-            return hr_fail(HR_ERR_STATE, "expect", "%s:%d: %s", __FILE__, __LINE__,    \
-                           #what);                                                     \
-    } while (0)
 
 enum { DRIVE_STAGES = 2 };
 

@@ -50,10 +50,10 @@ static hr_status around(handy *h, struct ask *ask, const hr_schedule *s,
     size_t before = live_blocks(h);
     ask->got[me] = ask->deed(h, ask, s, p);
     if (!ask->no_reset)
-        HANDY_EXPECT(hr_group_status(h->world) == ask->got[me]); /* and its sentence */
+        HOLDS(hr_group_status(h->world) == ask->got[me]); /* and its sentence */
     snprintf(ask->text[me], sizeof ask->text[me], "%s", hr_last_error());
-    HANDY_EXPECT(h->live == 0 || ask->got[me] >= 0);
-    HANDY_EXPECT(live_blocks(h) == before);
+    HOLDS(h->live == 0 || ask->got[me] >= 0);
+    HOLDS(live_blocks(h) == before);
     h->fail_kind = HR_ACTION_RECV_B;
     if (!ask->no_reset)
         HR_TRY(hr_job_reset(h->world));
@@ -321,7 +321,7 @@ static hr_status load_without_streams(handy *h, const struct ask *ask,
     if (hr_group_rank(h->world) == 1)
         HR_TRY(use_up_streams(hr_group_device(h->world), taken));
     hr_status st = handy_generate(h, "1f1b", 1, MICROBATCHES, &other, &none);
-    HANDY_EXPECT(st < 0 && none == NULL);
+    HOLDS(st < 0 && none == NULL);
     char said[400];
     snprintf(said, sizeof said, "%s", hr_last_error());
     for (int i = 0; i < HR_MAX_STREAMS; i++)

@@ -34,11 +34,11 @@ static hr_status check_refusal(const struct size *z)
     snprintf(sizes, sizeof sizes,
              "%s with %d ranks, %d chunks a rank, %d microbatches: ", z->name, z->ranks,
              z->chunks, z->microbatches);
-    HANDY_EXPECT(strcmp(hr_last_reason(), "schedule_refused") == 0);
-    HANDY_EXPECT(strncmp(t, sizes, strlen(sizes)) == 0);
+    HOLDS(strcmp(hr_last_reason(), "schedule_refused") == 0);
+    HOLDS(strncmp(t, sizes, strlen(sizes)) == 0);
     /* Where two sizes are odd no single number is near. */
     bool two = z->ranks % 2 && strncmp(t, "dualpipe ", 9) == 0;
-    HANDY_EXPECT(strstr(t, ": it has ") || strstr(t, "nearest that work") || two);
+    HOLDS(strstr(t, ": it has ") || strstr(t, "nearest that work") || two);
     return HR_OK;
 }
 

@@ -61,8 +61,8 @@ static hr_status step_of(handy *h, const hr_schedule *s, const hr_program *p,
     out->wstash = figures->peak_wstash;
     out->forwards = shape.microbatches * h->n_mine;
     hr_figures_destroy(f);
-    HANDY_EXPECT(h->peak == out->act);
-    HANDY_EXPECT(stats_of(h).live_bytes == before);
+    HOLDS(h->peak == out->act);
+    HOLDS(stats_of(h).live_bytes == before);
     return HR_OK;
 }
 
@@ -72,11 +72,11 @@ static hr_status step_of(handy *h, const hr_schedule *s, const hr_program *p,
 static hr_status check_held(const struct held *few, const struct held *many)
 {
     enum { BLOCK = ELEMENTS * sizeof(float), BESIDES = 5 };
-    HANDY_EXPECT(many->peak <= (size_t)(many->act + many->wstash + BESIDES) * BLOCK);
+    HOLDS(many->peak <= (size_t)(many->act + many->wstash + BESIDES) * BLOCK);
     if (few->act != many->act || few->act == few->forwards)
         return HR_OK; /* gpipe; zb-h2, which 8 do not fill */
-    HANDY_EXPECT(few->peak == many->peak);
-    HANDY_EXPECT(many->places <= few->places + 3); /* the end of 8 comes early */
+    HOLDS(few->peak == many->peak);
+    HOLDS(many->places <= few->places + 3); /* the end of 8 comes early */
     return HR_OK;
 }
 
@@ -138,10 +138,10 @@ static hr_status many_steps(handy *h, const hr_schedule *s, const hr_program *p)
     }
     HR_TRY(handy_check(h, s, HR_LOSS_SUM));
     hr_mem_stats now = stats_of(h);
-    HANDY_EXPECT(now.live_bytes == before.live_bytes);
-    HANDY_EXPECT(now.live_blocks == before.live_blocks);
-    HANDY_EXPECT(now.peak_bytes == before.peak_bytes);
-    HANDY_EXPECT(now.reserved_bytes == before.reserved_bytes);
+    HOLDS(now.live_bytes == before.live_bytes);
+    HOLDS(now.live_blocks == before.live_blocks);
+    HOLDS(now.peak_bytes == before.peak_bytes);
+    HOLDS(now.reserved_bytes == before.reserved_bytes);
     return HR_OK;
 }
 

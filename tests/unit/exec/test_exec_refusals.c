@@ -190,15 +190,15 @@ static hr_status refuse_executor(hr_group *world, void *arg)
     hr_exec_opts o = {HR_INIT(hr_exec_opts), .pp = world, .stages = stages,
                       .n_stages = me == 2 ? 2 : 1};
     hr_exec *e;
-    HANDY_EXPECT(hr_exec_create(&o, &e) == HR_ERR_INVALID && e == NULL);
-    HANDY_EXPECT(strstr(hr_last_error(), "rank 2: ") && /* on all of them */
-                 strstr(hr_last_error(), "stage 7 is given twice"));
+    HOLDS(hr_exec_create(&o, &e) == HR_ERR_INVALID && e == NULL);
+    HOLDS(strstr(hr_last_error(), "rank 2: ") && /* on all of them */
+          strstr(hr_last_error(), "stage 7 is given twice"));
     o.n_stages = 1;
     o.fingerprint = me == 3 ? 5 : 4;
-    HANDY_EXPECT(hr_exec_create(&o, &e) == HR_ERR_MISMATCH && e == NULL);
-    HANDY_EXPECT(strstr(hr_last_error(),
-                        "rank 3 creates an executor (4 ranks) with other shapes or "
-                        "another layout, rank 0 creates"));
+    HOLDS(hr_exec_create(&o, &e) == HR_ERR_MISMATCH && e == NULL);
+    HOLDS(strstr(hr_last_error(),
+                 "rank 3 creates an executor (4 ranks) with other shapes or "
+                 "another layout, rank 0 creates"));
     o.fingerprint = 4;
     HR_TRY(hr_exec_create(&o, &e));
     hr_exec_destroy(e);
@@ -215,11 +215,11 @@ static hr_status refuse_pipelines(hr_group *world, void *arg)
     static const int not_there[] = {-1, 2, 3, 1 << 30, INT_MAX}; /* times 4: 0, -4 */
     for (size_t i = 0; i < sizeof not_there / sizeof not_there[0]; i++) {
         hr_exec *e;
-        HANDY_EXPECT(hr_exec_create(&(hr_exec_opts){HR_INIT(hr_exec_opts), .pp = world,
-                                                    .dp = not_there[i]},
-                                    &e) == HR_ERR_INVALID &&
-                     e == NULL);
-        HANDY_EXPECT(strcmp(hr_last_reason(), "exec_sizes") == 0);
+        HOLDS(hr_exec_create(&(hr_exec_opts){HR_INIT(hr_exec_opts), .pp = world,
+                                             .dp = not_there[i]},
+                             &e) == HR_ERR_INVALID &&
+              e == NULL);
+        HOLDS(strcmp(hr_last_reason(), "exec_sizes") == 0);
     }
     return HR_OK;
 }

@@ -11,15 +11,9 @@
 
 #include "base/try.h"
 #include "headrace/exec.h"
+#include "support/holds.h"
 
 enum { ROOM = 64 };
-
-#define EXPECT(cond)                                                                   \
-    do {                                                                               \
-        if (!(cond))                                                                   \
-            return hr_fail(HR_ERR_MISMATCH, "expect", "line %d: %s (last: %s)",        \
-                           __LINE__, #cond, hr_last_error());                          \
-    } while (0)
 
 /* One rank: some gradients, the stream of reductions, groups over the world. */
 typedef struct rig {
@@ -103,7 +97,7 @@ static hr_status tied(hr_group *world, int stages, float want)
     HR_TRY(hr_grads_reduce(r.g, 0)); /* too early for a weight with other holders */
     HR_TRY(hr_grads_finish(r.g));
     HR_TRY(hr_tensor_read(r.grad, got, sizeof got));
-    EXPECT(got[0] == want);
+    HOLDS(got[0] == want);
     HR_TRY(close_rig(&r));
     hr_group_release(holders);
     hr_group_release(dp);
@@ -156,13 +150,12 @@ static hr_status stage_by_stage(hr_group *world, void *arg)
         HR_TRY(hr_grads_reduce(r.g, 1));
         HR_TRY(hr_stream_synchronize(r.stream));
         HR_TRY(hr_tensor_read(r.grad, got, sizeof got));
-        EXPECT(got[8] == 3 && got[10] == 3 && got[0] == ones[0] && got[20] == ones[0]);
+        HOLDS(got[8] == 3 && got[10] == 3 && got[0] == ones[0] && got[20] == ones[0]);
         HR_TRY(hr_grads_finish(r.g));
         HR_TRY(hr_tensor_read(r.grad, got, sizeof got));
         for (int i = 0; i < 11; i++)
-            EXPECT(got[i] == 3);
-        EXPECT(got[11] == ones[0] && got[20] == 3 && got[21] == 3 &&
-               got[22] == ones[0]);
+            HOLDS(got[i] == 3);
+        HOLDS(got[11] == ones[0] && got[20] == 3 && got[21] == 3 && got[22] == ones[0]);
     }
     return close_rig(&r);
 }
@@ -181,11 +174,11 @@ static hr_status twice(hr_group *world, void *arg)
     HR_TRY(make(&r, d, 4, 4));
     hr_grads_begin(r.g);
     HR_TRY(hr_grads_reduce(r.g, 1));
-    EXPECT(hr_grads_reduce(r.g, 1) == HR_ERR_STATE);
-    EXPECT(strcmp(hr_last_reason(), "grads_twice") == 0);
+    HOLDS(hr_grads_reduce(r.g, 1) == HR_ERR_STATE);
+    HOLDS(strcmp(hr_last_reason(), "grads_twice") == 0);
     HR_TRY(hr_grads_finish(r.g));
-    EXPECT(hr_grads_reduce(r.g, 0) == HR_ERR_STATE);
-    EXPECT(hr_grads_finish(r.g) == HR_ERR_STATE);
+    HOLDS(hr_grads_reduce(r.g, 0) == HR_ERR_STATE);
+    HOLDS(hr_grads_finish(r.g) == HR_ERR_STATE);
     return close_rig(&r);
 }
 
@@ -234,8 +227,8 @@ static hr_status spread(hr_group *world, void *arg)
     HR_TRY(hr_tensor_write(r.squares, squares, sizeof squares));
     HR_TRY(hr_grads_norm(r.g, hr_tensor_data(r.squares), &norm));
     double want = norm_in_order(0, 1);
-    EXPECT(want != norm_in_order(PARAMETERS - 1, -1));
-    EXPECT(memcmp(&norm, &want, sizeof norm) == 0);
+    HOLDS(want != norm_in_order(PARAMETERS - 1, -1));
+    HOLDS(memcmp(&norm, &want, sizeof norm) == 0);
     return close_rig(&r);
 }
 
@@ -255,7 +248,7 @@ static hr_status not_finite(hr_group *world, void *arg)
     HR_TRY(make(&r, &d, 1, 2));
     HR_TRY(hr_tensor_write(r.squares, squares, sizeof squares));
     HR_TRY(hr_grads_norm(r.g, hr_tensor_data(r.squares), &norm));
-    EXPECT(isnan(norm));
+    HOLDS(isnan(norm));
     return close_rig(&r);
 }
 
@@ -270,11 +263,11 @@ static hr_status unnamed_holder(hr_group *world, void *arg)
     rig r;
     HR_TRY(open_rig(&r, world));
     hr_grad_desc d = {.grad = hr_tensor_f32(r.grad), .count = 1};
-    EXPECT(make(&r, &d, 1, 1) == HR_ERR_MISMATCH && r.g == NULL);
-    EXPECT(strcmp(hr_last_reason(), "grads_ids") == 0);
-    EXPECT(strstr(hr_last_error(), "parameter 0 of 1 is counted 2 times"));
-    EXPECT(make(&r, &d, 0, 1) == HR_ERR_MISMATCH);
-    EXPECT(strstr(hr_last_error(), "counted 0 times"));
+    HOLDS(make(&r, &d, 1, 1) == HR_ERR_MISMATCH && r.g == NULL);
+    HOLDS(strcmp(hr_last_reason(), "grads_ids") == 0);
+    HOLDS(strstr(hr_last_error(), "parameter 0 of 1 is counted 2 times"));
+    HOLDS(make(&r, &d, 0, 1) == HR_ERR_MISMATCH);
+    HOLDS(strstr(hr_last_error(), "counted 0 times"));
     return close_rig(&r);
 }
 
@@ -294,7 +287,7 @@ static hr_status bad_entries(hr_group *world, void *arg)
                                 {.grad = at, .count = 1, .stage = -1},
                                 {.count = 1}};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
-        EXPECT(make(&r, &bad[i], 1, 1) == HR_ERR_INVALID && r.g == NULL);
+        HOLDS(make(&r, &bad[i], 1, 1) == HR_ERR_INVALID && r.g == NULL);
     return close_rig(&r);
 }
 
@@ -309,9 +302,9 @@ static hr_status bad_elsewhere(hr_group *world, void *arg)
     HR_TRY(open_rig(&r, world));
     hr_grad_desc d = {.grad = hr_tensor_f32(r.grad), .count = 1};
     d.id = hr_group_rank(world) == 1 ? 7 : 0;
-    EXPECT(make(&r, &d, 1, 2) == HR_ERR_INVALID && r.g == NULL);
-    EXPECT(strcmp(hr_last_reason(), "grads_entry") == 0);
-    EXPECT(strstr(hr_last_error(), d.id ? "id 7 of 2" : "1 of the other ranks"));
+    HOLDS(make(&r, &d, 1, 2) == HR_ERR_INVALID && r.g == NULL);
+    HOLDS(strcmp(hr_last_reason(), "grads_entry") == 0);
+    HOLDS(strstr(hr_last_error(), d.id ? "id 7 of 2" : "1 of the other ranks"));
     d.id = hr_group_rank(world);
     HR_TRY(make(&r, &d, 1, 2)); /* nothing of it is left */
     return close_rig(&r);

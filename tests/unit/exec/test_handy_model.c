@@ -48,7 +48,7 @@ static hr_status run_modes(handy *h, const hr_schedule *s, const hr_program *p)
     int pairs = h->pairs ? pairs_of(s, hr_group_rank(h->pp)) : 0;
     for (int mode = HR_LOSS_SUM; mode <= HR_LOSS_MEAN_TOKEN; mode++) {
         HR_TRY(handy_step(h, s, p, (hr_loss_mode)mode));
-        HANDY_EXPECT(h->paired == pairs);
+        HOLDS(h->paired == pairs);
     }
     return HR_OK;
 }
@@ -164,9 +164,9 @@ static hr_status check_figures(handy *h, const hr_program *p)
         HR_TRY(handy_zero(h));
         HR_TRY(hr_exec_step(h->e, p, &o, &counts));
         HR_TRY(handy_sums(h, h->world, dw));
-        HANDY_EXPECT(fabs(dw[0] / others - want[mode]) < 1e-6 * want[mode]);
-        HANDY_EXPECT(counts.microbatches == 2);
-        HANDY_EXPECT(counts.tokens == (mode == HR_LOSS_MEAN_TOKEN ? 4 : 0));
+        HOLDS(fabs(dw[0] / others - want[mode]) < 1e-6 * want[mode]);
+        HOLDS(counts.microbatches == 2);
+        HOLDS(counts.tokens == (mode == HR_LOSS_MEAN_TOKEN ? 4 : 0));
     }
     return HR_OK;
 }

@@ -77,7 +77,7 @@ static hr_status evaluation(hr_group *world, void *arg)
     HR_TRY(drive_step(&r, &eval));
     hr_mem_get_stats(hr_device_current(), &after);
     HR_TRY(stage_rig_read(&r, &got[rank][0]));
-    DRIVE_EXPECT(after.live_bytes == before.live_bytes);
+    HOLDS(after.live_bytes == before.live_bytes);
     stage_rig_close(&r);
     toy_model_fini(&m);
     return HR_OK;
@@ -122,11 +122,11 @@ static hr_status what_is_held(hr_group *world, void *arg)
         d.mid[0] = NULL;
         hr_tensor_release(kept);
         HR_TRY(live(&gone));
-        DRIVE_EXPECT(sent - gone == one);
-        DRIVE_EXPECT(again ? gone == base : gone > base);
+        HOLDS(sent - gone == one);
+        HOLDS(again ? gone == base : gone > base);
         drive_fns(&d, 0)->drop(drive_fns(&d, 0)->ctx);
         HR_TRY(live(&end));
-        DRIVE_EXPECT(end == base);
+        HOLDS(end == base);
         stage_rig_close(&r);
         toy_model_fini(&m);
     }
@@ -204,11 +204,11 @@ static hr_status told_of_a_pair(hr_group *world, hr_slot_fn postprocess,
     hr_exec_half f = {drive_fns(&d, 0)->ctx, &fa, NULL, &out};
     hr_exec_half b = {drive_fns(&d, 1)->ctx, &ba, NULL, &in};
     HR_TRY(drive_fns(&d, 0)->pair(&f, &b, &hooks));
-    DRIVE_EXPECT(t->out == NULL || t->stream == hr_get_comm_stream());
-    DRIVE_EXPECT(t->out == NULL || hr_tensor_data(t->out) == hr_tensor_data(out));
-    DRIVE_EXPECT(t->grad == NULL || hr_tensor_data(t->grad) == hr_tensor_data(in));
-    DRIVE_EXPECT(out && hr_tensor_count(out) == TOY_ROWS * TOY_WIDTH);
-    DRIVE_EXPECT(in && hr_tensor_count(in) == TOY_ROWS * TOY_WIDTH);
+    HOLDS(t->out == NULL || t->stream == hr_get_comm_stream());
+    HOLDS(t->out == NULL || hr_tensor_data(t->out) == hr_tensor_data(out));
+    HOLDS(t->grad == NULL || hr_tensor_data(t->grad) == hr_tensor_data(in));
+    HOLDS(out && hr_tensor_count(out) == TOY_ROWS * TOY_WIDTH);
+    HOLDS(in && hr_tensor_count(in) == TOY_ROWS * TOY_WIDTH);
     hr_tensor_release(out);
     hr_tensor_release(in);
     hr_tensor_release(t->out);
@@ -223,11 +223,11 @@ static hr_status hooks_of_a_pair(hr_group *world, void *arg)
 {
     told t = {.order = ""}, u = {.order = ""}, v = {.order = ""};
     HR_TRY(told_of_a_pair(world, NULL, NULL, &t));
-    DRIVE_EXPECT(strcmp(t.order, "f b F B ") == 0);
+    HOLDS(strcmp(t.order, "f b F B ") == 0);
     HR_TRY(told_of_a_pair(world, NULL, twice, &u));
-    DRIVE_EXPECT(strcmp(u.order, "f b F ") == 0);
+    HOLDS(strcmp(u.order, "f b F ") == 0);
     HR_TRY(told_of_a_pair(world, twice, NULL, &v));
-    DRIVE_EXPECT(strcmp(v.order, "f b B ") == 0);
+    HOLDS(strcmp(v.order, "f b B ") == 0);
     return HR_OK;
 }
 
@@ -245,21 +245,20 @@ static hr_status misuse(hr_group *world, void *arg)
     drive d = {.rig = &r, .how = &h};
     HR_TRY(toy_model_init(&m, world, true));
     HR_TRY(drive_open(&r, &m, &h.stage));
-    DRIVE_EXPECT(drive_backward(&d, 0, 2) == HR_ERR_STATE);
-    DRIVE_EXPECT(strcmp(hr_last_reason(), "no_forward") == 0);
-    DRIVE_EXPECT(strstr(hr_last_error(), "stage 0, microbatch 2") != NULL);
+    HOLDS(drive_backward(&d, 0, 2) == HR_ERR_STATE);
+    HOLDS(strcmp(hr_last_reason(), "no_forward") == 0);
+    HOLDS(strstr(hr_last_error(), "stage 0, microbatch 2") != NULL);
     HR_TRY(drive_forward(&d, 0, 2));
     hr_tensor *sent = d.mid[2];
-    DRIVE_EXPECT(drive_forward(&d, 0, 2) == HR_ERR_STATE);
-    DRIVE_EXPECT(strcmp(hr_last_reason(), "forward_twice") == 0);
+    HOLDS(drive_forward(&d, 0, 2) == HR_ERR_STATE);
+    HOLDS(strcmp(hr_last_reason(), "forward_twice") == 0);
     hr_tensor_release(sent);
     d.mid[2] = NULL;
     stage_rig_close(&r);
     toy_model_fini(&m);
-    DRIVE_EXPECT(hr_plan_stage_create(NULL, &r.side[0].stage) == HR_ERR_INVALID);
-    DRIVE_EXPECT(
-        hr_plan_stage_create(&(hr_plan_stage_opts){HR_INIT(hr_plan_stage_opts)},
-                             &r.side[0].stage) == HR_ERR_INVALID);
+    HOLDS(hr_plan_stage_create(NULL, &r.side[0].stage) == HR_ERR_INVALID);
+    HOLDS(hr_plan_stage_create(&(hr_plan_stage_opts){HR_INIT(hr_plan_stage_opts)},
+                               &r.side[0].stage) == HR_ERR_INVALID);
     hr_plan_stage_destroy(NULL);
     return HR_OK;
 }
@@ -282,13 +281,13 @@ static hr_status failures(hr_group *world, void *arg)
             HR_TRY(drive_open(&r, &m, &ways[w].stage));
             r.side[1].fail_at = n;
             hr_status st = drive_step(&r, &ways[w]);
-            DRIVE_EXPECT(n >= TOY_MICROBATCHES || st == HR_ERR_CALLBACK);
+            HOLDS(n >= TOY_MICROBATCHES || st == HR_ERR_CALLBACK);
             r.side[1].fail_at = -1;
             for (int s = 0; s < DRIVE_STAGES; s++)
                 r.side[s].fns->drop(r.side[s].fns->ctx);
             HR_TRY(drive_step(&r, &ways[w]));
             HR_TRY(stage_rig_read(&r, &got[0][w]));
-            DRIVE_EXPECT(memcmp(&plain[0], &got[0][w], sizeof plain[0]) == 0);
+            HOLDS(memcmp(&plain[0], &got[0][w], sizeof plain[0]) == 0);
             stage_rig_close(&r);
         }
     }

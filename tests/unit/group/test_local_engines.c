@@ -7,25 +7,14 @@
 
 #include <cmocka.h>
 
+#include "base/try.h"
 #include "group/local/local_manner.h"
 #include "headrace/group.h"
+#include "support/holds.h"
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-
-#define TRY(expr)                                                                      \
-    do {                                                                               \
-        hr_status st_ = (expr);                                                        \
-        if (st_ < 0)                                                                   \
-            return st_;                                                                \
-    } while (0)
-#define CHECK(cond)                                                                    \
-    do {                                                                               \
-        if (!(cond))                                                                   \
-            return hr_fail(HR_ERR_CALLBACK, "check", "line %d: not %s", __LINE__,      \
-                           #cond);                                                     \
-    } while (0)
 
 static hr_status sync(void)
 {
@@ -57,8 +46,8 @@ static void runs(const char *engine, int n, hr_rank_fn fn, void *arg)
 static hr_status write_name(hr_group *g, void *arg)
 {
     hr_group *part;
-    TRY(hr_group_create(g, NULL, 0, &part));
-    CHECK(strcmp(hr_group_engine(part), hr_group_engine(g)) == 0);
+    HR_TRY(hr_group_create(g, NULL, 0, &part));
+    HOLDS(strcmp(hr_group_engine(part), hr_group_engine(g)) == 0);
     if (hr_group_rank(g) == 0)
         snprintf(arg, 32, "%s", hr_group_engine(g));
     hr_group_release(part);
@@ -118,18 +107,18 @@ static hr_status look_first(hr_group *g, void *arg)
     if (hr_group_rank(g) == 1) {
         while (!atomic_load(&m->looked))
             sched_yield();
-        TRY(receive_from(g, 0, &y));
-        TRY(sync());
-        CHECK(y == 7);
+        HR_TRY(receive_from(g, 0, &y));
+        HR_TRY(sync());
+        HOLDS(y == 7);
         return HR_OK;
     }
-    TRY(send_to(g, 1, &x));
+    HR_TRY(send_to(g, 1, &x));
     if (m->waits) {
-        TRY(sync());
+        HR_TRY(sync());
         x = 8; /* it is the caller's again */
     } else
         for (int i = 0; i < 1000; i++) {
-            CHECK(hr_stream_query(hr_stream_current()) == HR_PENDING);
+            HOLDS(hr_stream_query(hr_stream_current()) == HR_PENDING);
             sched_yield();
         }
     atomic_store(&m->looked, 1);
@@ -153,10 +142,10 @@ static void a_buffered_send_ends_without_its_receive(void **state)
 static hr_status head_to_head(hr_group *g, void *arg)
 {
     int me = hr_group_rank(g), x = 10 + me, y = 0;
-    TRY(send_to(g, 1 - me, &x));
-    TRY(receive_from(g, 1 - me, &y));
-    TRY(sync());
-    CHECK(y == 11 - me);
+    HR_TRY(send_to(g, 1 - me, &x));
+    HR_TRY(receive_from(g, 1 - me, &y));
+    HR_TRY(sync());
+    HOLDS(y == 11 - me);
     return HR_OK;
 }
 
@@ -177,8 +166,8 @@ static hr_status many_before_one_receives(hr_group *g, void *arg)
     int x, y;
     if (hr_group_rank(g) == 0) {
         for (x = 0; x < MANY; x++) {
-            TRY(send_to(g, 1, &x));
-            TRY(sync());
+            HR_TRY(send_to(g, 1, &x));
+            HR_TRY(sync());
         }
         atomic_store((atomic_int *)arg, 1);
         return HR_OK; /* and leaves */
@@ -186,9 +175,9 @@ static hr_status many_before_one_receives(hr_group *g, void *arg)
     while (!atomic_load((atomic_int *)arg))
         sched_yield();
     for (int i = 0; i < MANY; i++) {
-        TRY(receive_from(g, 0, &y));
-        TRY(sync());
-        CHECK(y == i);
+        HR_TRY(receive_from(g, 0, &y));
+        HR_TRY(sync());
+        HOLDS(y == i);
     }
     return HR_OK;
 }
@@ -205,18 +194,18 @@ static hr_status dropped(hr_group *g, void *arg)
     int me = hr_group_rank(g), x = 1, y = 0;
     for (int round = 0; round < 2; round++) {
         if (me == 0)
-            TRY(send_to(g, 1, &x));
-        TRY(sync());
+            HR_TRY(send_to(g, 1, &x));
+        HR_TRY(sync());
         x++;
         if (round == 0)
-            TRY(hr_job_reset(g));
+            HR_TRY(hr_job_reset(g));
         if (round == 0 && me == 0)
-            TRY(send_to(g, 1, &x));
+            HR_TRY(send_to(g, 1, &x));
         if (round == 0 && me == 1)
-            TRY(receive_from(g, 0, &y));
-        TRY(sync());
+            HR_TRY(receive_from(g, 0, &y));
+        HR_TRY(sync());
     }
-    CHECK(me == 0 || y == 2);
+    HOLDS(me == 0 || y == 2);
     return HR_OK;
 }
 
@@ -254,9 +243,9 @@ static hr_status measure(hr_group *g, void *arg)
     int64_t least = 0, begin = hr_now_ns();
     for (uint64_t n = 0; n < 3; n++)
         least += hr__manner_delay(SEED, me, n, (int64_t)LONGEST_US * 1000);
-    TRY(hr_barrier(g, hr_stream_current()));
-    TRY(sync());
-    CHECK(hr_now_ns() - begin >= least);
+    HR_TRY(hr_barrier(g, hr_stream_current()));
+    HR_TRY(sync());
+    HOLDS(hr_now_ns() - begin >= least);
     return HR_OK;
 }
 
@@ -281,7 +270,7 @@ static void an_operation_takes_the_delays_of_its_seed_and_no_core(void **state)
 
 static hr_status fail_within(hr_group *g, void *arg)
 {
-    TRY(hr_barrier(g, hr_stream_current()));
+    HR_TRY(hr_barrier(g, hr_stream_current()));
     if (hr_group_rank(g) == 1)
         return hr_fail(HR_ERR_IO, "test", "the disk is full");
     return sync();

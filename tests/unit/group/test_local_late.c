@@ -8,18 +8,12 @@
 
 #include <cmocka.h>
 
+#include "base/try.h"
 #include "headrace/group.h"
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define TRY(expr)                                                                      \
-    do {                                                                               \
-        hr_status st_ = (expr);                                                        \
-        if (st_ < 0)                                                                   \
-            return st_;                                                                \
-    } while (0)
 
 enum { BYTES = 4096, GOOD = 1, OTHER = 7, POISON = 0xff };
 
@@ -63,7 +57,7 @@ static hr_status go_on(const struct trial *t, void **from, hr_stream *compute)
     *from = NULL;
     if (t->then == RELEASE)
         return HR_OK;
-    TRY(hr_mem_alloc(compute, BYTES, from)); /* the same block */
+    HR_TRY(hr_mem_alloc(compute, BYTES, from)); /* the same block */
     return hr_fill(compute, *from, OTHER, BYTES);
 }
 
@@ -83,31 +77,31 @@ static hr_status stages(hr_group *g, void *arg)
     hr_stream *compute = hr_stream_current(), *comm;
     hr_event *ready, *done;
     void *from, *to;
-    TRY(hr_stream_create(
+    HR_TRY(hr_stream_create(
         dev, &(hr_stream_opts){HR_INIT(hr_stream_opts), .name = "comm"}, &comm));
-    TRY(hr_event_create(dev, &ready));
-    TRY(hr_event_create(dev, &done));
-    TRY(hr_mem_alloc(compute, BYTES, &to));
-    TRY(hr_mem_alloc(compute, BYTES, &from));
-    TRY(hr_fill(compute, to, 0, BYTES));
-    TRY(hr_fill(compute, from, first ? GOOD : 0, BYTES));
-    TRY(hr_event_record(ready, compute));
-    TRY(hr_event_wait(ready, comm));
-    TRY(exchange(g, t, from, to, comm));
-    TRY(hr_event_record(done, comm));
+    HR_TRY(hr_event_create(dev, &ready));
+    HR_TRY(hr_event_create(dev, &done));
+    HR_TRY(hr_mem_alloc(compute, BYTES, &to));
+    HR_TRY(hr_mem_alloc(compute, BYTES, &from));
+    HR_TRY(hr_fill(compute, to, 0, BYTES));
+    HR_TRY(hr_fill(compute, from, first ? GOOD : 0, BYTES));
+    HR_TRY(hr_event_record(ready, compute));
+    HR_TRY(hr_event_wait(ready, comm));
+    HR_TRY(exchange(g, t, from, to, comm));
+    HR_TRY(hr_event_record(done, comm));
     if (t->orders || !first)
-        TRY(hr_event_wait(done, compute));
+        HR_TRY(hr_event_wait(done, compute));
     if (first)
-        TRY(go_on(t, &from, compute));
-    TRY(hr_stream_synchronize(compute)); /* all of the above, and nothing of comm */
-    TRY(hr_stream_synchronize(comm));
+        HR_TRY(go_on(t, &from, compute));
+    HR_TRY(hr_stream_synchronize(compute)); /* all of the above, and nothing of comm */
+    HR_TRY(hr_stream_synchronize(comm));
     if (!first)
         t->got = the_byte(to);
     hr_mem_free(from, compute);
     hr_mem_free(to, compute);
     hr_event_destroy(ready);
     hr_event_destroy(done);
-    TRY(hr_stream_synchronize(compute));
+    HR_TRY(hr_stream_synchronize(compute));
     hr_stream_destroy(comm);
     return HR_OK;
 }
@@ -159,10 +153,10 @@ static hr_status needed_by_a_peer_alone(hr_group *g, void *arg)
     hr_p2p op = {.peer = 1 - hr_group_rank(g), .bytes = sizeof x};
     op.send = hr_group_rank(g) == 0;
     op.buf = op.send ? &x : &y;
-    TRY(hr_group_batch(g, &op, 1, hr_stream_current()));
+    HR_TRY(hr_group_batch(g, &op, 1, hr_stream_current()));
     while (op.send && !atomic_load(there))
         sched_yield();
-    TRY(hr_stream_synchronize(hr_stream_current()));
+    HR_TRY(hr_stream_synchronize(hr_stream_current()));
     if (!op.send)
         atomic_store(there, y);
     return HR_OK;
@@ -179,7 +173,7 @@ static void what_only_a_peer_waits_for_begins_in_the_end(void **state)
 
 static hr_status fail_meanwhile(hr_group *g, void *arg)
 {
-    TRY(hr_barrier(g, hr_stream_current()));
+    HR_TRY(hr_barrier(g, hr_stream_current()));
     if (hr_group_rank(g) == 1)
         return hr_fail(HR_ERR_IO, "test", "the disk is full");
     while (hr_stream_query(hr_stream_current()) == HR_PENDING)

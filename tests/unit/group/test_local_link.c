@@ -7,19 +7,13 @@
 
 #include <cmocka.h>
 
+#include "base/try.h"
 #include "headrace/group.h"
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 enum { BYTES = 125000, RANKS = 3 };
-#define TRY(expr)                                                                      \
-    do {                                                                               \
-        hr_status st_ = (expr);                                                        \
-        if (st_ < 0)                                                                   \
-            return st_;                                                                \
-    } while (0)
-
 static hr_status take_note(hr_group *world, void *arg)
 {
     if (hr_group_rank(world) == 0)
@@ -57,12 +51,12 @@ static hr_status one_of_each(hr_group *g, void *arg)
         out[0] = out[1] = BYTES, in[0] = BYTES;
     if (me == 1)
         in[0] = BYTES;
-    TRY(hr_device_set_timeline(hr_group_device(g), arg));
-    TRY(hr_barrier(g, s));
-    TRY(hr_all_to_all_v(g, big[me], out, other[me], in, 1, s));
-    TRY(hr_broadcast(g, big[me], BYTES, 1, s));
-    TRY(hr_group_batch(g, ops, 4, s));
-    TRY(hr_stream_synchronize(s));
+    HR_TRY(hr_device_set_timeline(hr_group_device(g), arg));
+    HR_TRY(hr_barrier(g, s));
+    HR_TRY(hr_all_to_all_v(g, big[me], out, other[me], in, 1, s));
+    HR_TRY(hr_broadcast(g, big[me], BYTES, 1, s));
+    HR_TRY(hr_group_batch(g, ops, 4, s));
+    HR_TRY(hr_stream_synchronize(s));
     return hr_device_set_timeline(hr_group_device(g), NULL);
 }
 
@@ -112,9 +106,9 @@ static void a_transfer_lasts_latency_and_bytes(void **state)
 static hr_status meet_once(hr_group *g, void *arg)
 {
     hr_stream *s = hr_stream_current();
-    TRY(hr_device_set_timeline(hr_group_device(g), arg));
-    TRY(hr_broadcast(g, NULL, 0, 0, s));
-    TRY(hr_stream_synchronize(s));
+    HR_TRY(hr_device_set_timeline(hr_group_device(g), arg));
+    HR_TRY(hr_broadcast(g, NULL, 0, 0, s));
+    HR_TRY(hr_stream_synchronize(s));
     return hr_device_set_timeline(hr_group_device(g), NULL);
 }
 
@@ -154,8 +148,8 @@ static double cpu_seconds(void)
 
 static hr_status long_transfers(hr_group *g, void *arg)
 {
-    TRY(hr_barrier(g, hr_stream_current()));
-    TRY(hr_barrier(g, hr_stream_current()));
+    HR_TRY(hr_barrier(g, hr_stream_current()));
+    HR_TRY(hr_barrier(g, hr_stream_current()));
     return hr_stream_synchronize(hr_stream_current());
 }
 

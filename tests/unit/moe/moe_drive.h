@@ -2,6 +2,7 @@
  * finds as a status, with CHECK and EXPECT; the main thread asserts on the outcome of the job. */
 #ifndef HR_MOE_DRIVE_H
 #define HR_MOE_DRIVE_H
+#include "support/holds.h"
 #include "unit/moe/moe_runs.h"
 
 typedef hr_status (*drive_body)(moe_rank *r, moe_flow *f);
@@ -27,12 +28,6 @@ hr_status drive_serial(moe_rank *r, moe_flow *f);
 hr_status expect(hr_status got, hr_status wanted, const char *reason, const char *word,
                  int line);
 
-#define CHECK(cond)                                                                    \
-    do {                                                                               \
-        if (!(cond))                                                                   \
-            return hr_fail(HR_ERR_CALLBACK, "check", "line %d: not %s", __LINE__,      \
-                           #cond);                                                     \
-    } while (0)
 /* The call fails so, with that reason, and its sentence holds `word`. */
 #define EXPECT(expr, st, reason, word)                                                 \
     HR_TRY(expect((expr), (st), (reason), (word), __LINE__))

@@ -20,10 +20,10 @@ static hr_status b_stays(moe_rank *r, moe_flow *f)
     const hr__buffer *b = r->dispatcher->zc->b;
     const void *bytes = hr_tensor_data(b->rows);
 
-    CHECK(bytes != NULL && b->state == HR__FREE);
+    HOLDS(bytes != NULL && b->state == HR__FREE);
     HR_TRY(drive_serial(r, f));
-    CHECK(r->dispatcher->zc->b == b && hr_tensor_data(b->rows) == bytes);
-    CHECK(b->state == HR__FREE);
+    HOLDS(r->dispatcher->zc->b == b && hr_tensor_data(b->rows) == bytes);
+    HOLDS(b->state == HR__FREE);
     return HR_OK;
 }
 
@@ -38,9 +38,9 @@ static hr_status static_shape(moe_rank *r, moe_flow *f)
     const hr__buffer *b = r->dispatcher->zc->b;
 
     HR_TRY(drive_forward(&f[0], SLOT_PRE, SLOT_COMBINE));
-    CHECK(hr_tensor_same_shape(f[0].out[SLOT_DISPATCH][0], b->rows));
+    HOLDS(hr_tensor_same_shape(f[0].out[SLOT_DISPATCH][0], b->rows));
     HR_TRY(drive_backward(&f[0], SLOT_COMBINE, SLOT_MLP));
-    CHECK(hr_tensor_same_shape(hr_tensor_grad(f[0].in[SLOT_MLP][0]), b->rows));
+    HOLDS(hr_tensor_same_shape(hr_tensor_grad(f[0].in[SLOT_MLP][0]), b->rows));
     return HR_OK;
 }
 
@@ -104,8 +104,8 @@ static hr_status on_comm(moe_rank *r, moe_flow *f)
     hr_status st = flow_backward(&f[0], SLOT_DISPATCH);
     hr_probe_set(NULL, NULL);
     HR_TRY(st);
-    CHECK(c.copied == 1 && c.early == 0 && c.elsewhere == 0 && c.other == 0);
-    CHECK(b->state == HR__FREE); /* and dispatch has used it up */
+    HOLDS(c.copied == 1 && c.early == 0 && c.elsewhere == 0 && c.other == 0);
+    HOLDS(b->state == HR__FREE); /* and dispatch has used it up */
     return HR_OK;
 }
 
@@ -124,7 +124,7 @@ static hr_status same_windows(moe_rank *r, moe_flow *f)
 
     for (int i = 0; i < 3; i++)
         HR_TRY(run_microbatches(r, RUN_INTERLEAVED, NULL));
-    CHECK(zc->n_p == 2);
+    HOLDS(zc->n_p == 2);
     mine[0] = hr_window_offset(zc->f->window);
     mine[1] = hr_window_offset(zc->b->window);
     mine[2] = hr_window_offset(zc->p->window);
@@ -132,7 +132,7 @@ static hr_status same_windows(moe_rank *r, moe_flow *f)
     HR_TRY(hr_all_gather(r->tokens, mine, all, WINDOWS, HR_I64, s));
     HR_TRY(hr_stream_synchronize(s));
     for (int i = 0; i < WINDOWS * r->c->ranks; i++)
-        CHECK(all[i] == mine[i % WINDOWS]);
+        HOLDS(all[i] == mine[i % WINDOWS]);
     return HR_OK;
 }
 
@@ -154,13 +154,13 @@ static hr_status spoil_slack(const hr_route *route, hr_tensor *grad)
     float v[MOST];
     const size_t n = (size_t)hr_tensor_count(grad);
 
-    CHECK(local < 8 && n <= MOST);
+    HOLDS(local < 8 && n <= MOST);
     HR_TRY(hr_device_synchronize(hr_device_current()));
     HR_TRY(hr_tensor_read(route->limits, limits, (size_t)(local + 1) * sizeof *limits));
     HR_TRY(hr_tensor_read(grad, v, n * sizeof *v));
     const int64_t live = limits[local] * hr_tensor_dim(grad, 1);
 
-    CHECK(live < (int64_t)n); /* there is slack */
+    HOLDS(live < (int64_t)n); /* there is slack */
     for (size_t i = (size_t)live; i < n; i++)
         v[i] = NAN;
     return hr_tensor_write(grad, v, n * sizeof *v);

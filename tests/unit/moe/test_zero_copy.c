@@ -20,7 +20,7 @@ static hr_status all_nan(hr_tensor *t, bool *out)
     float v[MOST];
     const size_t n = (size_t)hr_tensor_count(t);
 
-    CHECK(n > 0 && n <= MOST);
+    HOLDS(n > 0 && n <= MOST);
     HR_TRY(hr_device_synchronize(hr_device_current()));
     HR_TRY(hr_tensor_read(t, v, n * sizeof *v));
     *out = true;
@@ -36,7 +36,7 @@ static hr_status transitions(moe_rank *r, moe_flow *f)
     const hr__zero_copy *zc = r->dispatcher->zc;
 
     HR_TRY(drive_forward(&f[0], SLOT_PRE, SLOT_MLP));
-    CHECK(zc->f->state == HR__STAGED);
+    HOLDS(zc->f->state == HR__STAGED);
     HR_TRY(drive_forward(&f[1], SLOT_PRE, SLOT_DISPATCH));
     EXPECT(flow_forward(&f[1], SLOT_MLP), HR_ERR_STATE, "buffer_state",
            "moe_grouped_last: buffer F is STAGED; it can become STAGED only from FREE");
@@ -47,7 +47,7 @@ static hr_status transitions(moe_rank *r, moe_flow *f)
     EXPECT(hr_moe_combine(f[0].route, f[0].out[SLOT_DISPATCH][0], &out), HR_ERR_INVALID,
            "not_in_f", "hr_moe_grouped_last");
     HR_TRY(flow_forward(&f[0], SLOT_COMBINE)); /* no harm was done */
-    CHECK(zc->f->state == HR__FREE);
+    HOLDS(zc->f->state == HR__FREE);
     EXPECT(hr_moe_combine(f[0].route, f[0].out[SLOT_MLP][0], &out), HR_ERR_STATE,
            "buffer_state", "buffer F is FREE; it can become INFLIGHT only from STAGED");
     return HR_OK;
@@ -84,13 +84,13 @@ static hr_status consumed(moe_rank *r, moe_flow *f)
 
     HR_TRY(drive_forward(&f[0], SLOT_PRE, SLOT_COMBINE));
     HR_TRY(all_nan(f[0].out[SLOT_MLP][0], &nan));
-    CHECK(nan);
+    HOLDS(nan);
     HR_TRY(drive_backward(&f[0], SLOT_COMBINE, SLOT_COMBINE));
     HR_TRY(all_nan(zc->b->rows, &nan));
-    CHECK(nan);
+    HOLDS(nan);
     HR_TRY(drive_backward(&f[0], SLOT_MLP, SLOT_DISPATCH));
     HR_TRY(all_nan(zc->b->rows, &nan));
-    CHECK(nan);
+    HOLDS(nan);
     return HR_OK;
 }
 
@@ -113,9 +113,9 @@ static hr_status landed_gradient(moe_rank *r, moe_flow *f)
     HR_TRY(drive_backward(&f[0], SLOT_COMBINE, SLOT_COMBINE));
     hr_tensor *grad = hr_tensor_grad(f[0].in[SLOT_COMBINE][0]);
 
-    CHECK(grad && !hr_tensor_is_symmetric(grad));
-    CHECK(hr_storage_home(hr_tensor_storage(grad)) == r->comm); /* copied there */
-    CHECK(zc->b->state == HR__FREE && is_idle(zc->b));
+    HOLDS(grad && !hr_tensor_is_symmetric(grad));
+    HOLDS(hr_storage_home(hr_tensor_storage(grad)) == r->comm); /* copied there */
+    HOLDS(zc->b->state == HR__FREE && is_idle(zc->b));
     return HR_OK;
 }
 
@@ -162,7 +162,7 @@ static hr_status postponed(moe_rank *r, moe_flow *f)
         st = hr_wgrad_run(q);
     hr_wgrad_queue_destroy(q);
     HR_TRY(st);
-    CHECK(kept);
+    HOLDS(kept);
     return HR_OK;
 }
 
@@ -201,8 +201,8 @@ static hr_status nothing_saved(moe_rank *r, moe_flow *f)
     bool free_of_both = is_idle(zc->f) && is_idle(zc->b);
     hr_wgrad_queue_destroy(q);
     HR_TRY(st);
-    CHECK(f_free && stored && free_of_both);
-    CHECK(is_idle(zc->p)); /* with the queue its last user is gone */
+    HOLDS(f_free && stored && free_of_both);
+    HOLDS(is_idle(zc->p)); /* with the queue its last user is gone */
     return HR_OK;
 }
 
@@ -216,7 +216,7 @@ static hr_status fewest_p(moe_rank *r, moe_flow *f)
 {
     for (int i = 0; i < 5; i++)
         HR_TRY(run_microbatches(r, RUN_INTERLEAVED, NULL));
-    CHECK(r->dispatcher->zc->n_p == 2);
+    HOLDS(r->dispatcher->zc->n_p == 2);
     return HR_OK;
 }
 
@@ -330,7 +330,7 @@ static hr_status stumble(moe_rank *r, moe_flow *f)
     HR_TRY(st);
     HR_TRY(hr_device_synchronize(hr_group_device(r->world)));
     hr_dispatcher_reset(r->dispatcher);
-    CHECK(r->dispatcher->zc->f->state == HR__FREE);
+    HOLDS(r->dispatcher->zc->f->state == HR__FREE);
     return drive_serial(r, f);
 }
 
@@ -369,9 +369,9 @@ static hr_status refuse(moe_rank *r, moe_flow *f)
     EXPECT(hr_dispatcher_create(&o, &d), HR_ERR_INVALID, "capacity", "nan");
     o.capacity_factor = 1e12;
     EXPECT(hr_dispatcher_create(&o, &d), HR_ERR_INVALID, "capacity", "31 bits");
-    CHECK(d == NULL);
-    CHECK(hr_dispatcher_capacity(r->dispatcher) == 24);
-    CHECK(hr_moe_offsets(f[0].route) == NULL);
+    HOLDS(d == NULL);
+    HOLDS(hr_dispatcher_capacity(r->dispatcher) == 24);
+    HOLDS(hr_moe_offsets(f[0].route) == NULL);
     return HR_OK;
 }
 

@@ -10,17 +10,11 @@
 
 #include "base/recycling.h"
 #include "base/try.h"
+#include "support/holds.h"
 #include "toy_model.h"
 
 /* Each test is a function on one rank that returns the first thing that is wrong; asserts belong to
  * the main thread. */
-#define EXPECT(cond)                                                                   \
-    do {                                                                               \
-        if (!(cond))                                                                   \
-            return hr_fail(HR_ERR_MISMATCH, "expect", "line %d: %s (last: %s)",        \
-                           __LINE__, #cond, hr_last_error());                          \
-    } while (0)
-
 static void on_one_rank(hr_rank_fn fn)
 {
     hr_status st = hr_local_run(1, NULL, fn, NULL);
@@ -45,11 +39,11 @@ static hr_status input_gets_its_gradient_(hr_group *world, void *arg)
     HR_TRY(toy_input(&m, 0, &x));
     HR_TRY(build(&m, x, &plan));
     HR_TRY(hr_schedule_plan_run(plan, NULL, NULL, NULL, &y));
-    EXPECT(hr_chunk_plan_layers_left(plan) == TOY_LAYERS);
+    HOLDS(hr_chunk_plan_layers_left(plan) == TOY_LAYERS);
     HR_TRY(hr_schedule_plan_run(NULL, plan, y, NULL, &none));
-    EXPECT(none == NULL);
-    EXPECT(hr_chunk_plan_layers_left(plan) == 0 && m.states == 0);
-    EXPECT(hr_tensor_grad(x) != NULL);
+    HOLDS(none == NULL);
+    HOLDS(hr_chunk_plan_layers_left(plan) == 0 && m.states == 0);
+    HOLDS(hr_tensor_grad(x) != NULL);
     hr_schedule_plan_destroy(plan);
     hr_tensor_release(y); /* the caller's, outlives the plan */
     hr_tensor_release(x);
@@ -73,10 +67,10 @@ static hr_status plan_runs_backward_once_(hr_group *world, void *arg)
     HR_TRY(build(&m, x, &plan));
     HR_TRY(hr_schedule_plan_run(plan, NULL, NULL, NULL, &y));
     HR_TRY(hr_schedule_plan_run(NULL, plan, y, NULL, &none));
-    EXPECT(hr_schedule_plan_run(NULL, plan, y, NULL, &none) == HR_ERR_STATE);
-    EXPECT(strcmp(hr_last_reason(), "spent") == 0);
-    EXPECT(hr_schedule_plan_run(plan, NULL, NULL, NULL, &none) == HR_ERR_STATE);
-    EXPECT(hr_schedule_plan_run(NULL, NULL, NULL, NULL, &none) == HR_ERR_INVALID);
+    HOLDS(hr_schedule_plan_run(NULL, plan, y, NULL, &none) == HR_ERR_STATE);
+    HOLDS(strcmp(hr_last_reason(), "spent") == 0);
+    HOLDS(hr_schedule_plan_run(plan, NULL, NULL, NULL, &none) == HR_ERR_STATE);
+    HOLDS(hr_schedule_plan_run(NULL, NULL, NULL, NULL, &none) == HR_ERR_INVALID);
     hr_schedule_plan_destroy(plan);
     hr_tensor_release(y);
     hr_tensor_release(x);
@@ -98,9 +92,9 @@ static hr_status backward_before_forward_is_refused_(hr_group *world, void *arg)
     HR_TRY(hr_set_streams(NULL, false));
     HR_TRY(toy_input(&m, 0, &x));
     HR_TRY(build(&m, x, &plan));
-    EXPECT(hr_schedule_plan_run(NULL, plan, x, NULL, &none) == HR_ERR_STATE);
-    EXPECT(strcmp(hr_last_reason(), "no_output") == 0);
-    EXPECT(hr_range_depth() == 0);
+    HOLDS(hr_schedule_plan_run(NULL, plan, x, NULL, &none) == HR_ERR_STATE);
+    HOLDS(strcmp(hr_last_reason(), "no_output") == 0);
+    HOLDS(hr_range_depth() == 0);
     hr_schedule_plan_destroy(plan);
     hr_tensor_release(x);
     toy_model_fini(&m);
@@ -119,8 +113,8 @@ static hr_status missing_input_is_named_(hr_group *world, void *arg)
     hr_schedule_plan *plan;
     HR_TRY(toy_model_init(&m, world, false));
     HR_TRY(build(&m, NULL, &plan));
-    EXPECT(hr_schedule_plan_run(plan, NULL, NULL, NULL, &none) == HR_ERR_INVALID);
-    EXPECT(strcmp(hr_last_reason(), "no_argument") == 0);
+    HOLDS(hr_schedule_plan_run(plan, NULL, NULL, NULL, &none) == HR_ERR_INVALID);
+    HOLDS(strcmp(hr_last_reason(), "no_argument") == 0);
     hr_schedule_plan_destroy(plan);
     toy_model_fini(&m);
     return HR_OK;
@@ -156,17 +150,17 @@ static hr_status failed_step_leaves_nothing_(hr_group *world, void *arg)
     hr_mem_get_stats(hr_device_current(), &before);
     for (int at = 0; at < TOY_MICROBATCHES; at++) {
         fail_at = at;
-        EXPECT(toy_step(&m,
-                        &(toy_step_opts){.overlap = at % 2 == 0, .delay_wgrad = true},
-                        &r) == HR_ERR_CALLBACK);
-        EXPECT(m.states == 0);
-        EXPECT(hr_range_depth() == 0);
-        EXPECT(hr_stream_current() == hr_device_default_stream(hr_device_current()));
+        HOLDS(toy_step(&m,
+                       &(toy_step_opts){.overlap = at % 2 == 0, .delay_wgrad = true},
+                       &r) == HR_ERR_CALLBACK);
+        HOLDS(m.states == 0);
+        HOLDS(hr_range_depth() == 0);
+        HOLDS(hr_stream_current() == hr_device_default_stream(hr_device_current()));
     }
     fail_at = -1;
     HR_TRY(toy_step(&m, &(toy_step_opts){.overlap = true, .delay_wgrad = true}, &r));
     hr_mem_get_stats(hr_device_current(), &after);
-    EXPECT(after.live_bytes == before.live_bytes);
+    HOLDS(after.live_bytes == before.live_bytes);
     toy_model_fini(&m);
     return HR_OK;
 }
@@ -188,8 +182,8 @@ static hr_status next_plan_takes_the_same_memory_(hr_group *world, void *arg)
     const uintptr_t block = (uintptr_t)plan, event = (uintptr_t)plan->event;
     hr_schedule_plan_destroy(plan);
     HR_TRY(build(&m, x, &plan));
-    EXPECT(!HR__RECYCLING || (uintptr_t)plan == block);
-    EXPECT(!HR__RECYCLING || (uintptr_t)plan->event == event);
+    HOLDS(!HR__RECYCLING || (uintptr_t)plan == block);
+    HOLDS(!HR__RECYCLING || (uintptr_t)plan->event == event);
     hr_schedule_plan_destroy(plan);
     hr_tensor_release(x);
     toy_model_fini(&m);
@@ -214,13 +208,13 @@ static hr_status never_a_loss(void *ctx, int m, hr_tensor *output, hr_loss *out)
 static hr_status step_without_sense_is_refused_(hr_group *world, void *arg)
 {
     hr_no_pipelining_opts opts = {HR_INIT(hr_no_pipelining_opts), .microbatches = -1};
-    EXPECT(hr_forward_backward_no_pipelining(NULL) == HR_ERR_INVALID);
-    EXPECT(hr_forward_backward_no_pipelining(&opts) == HR_ERR_INVALID);
-    EXPECT(strcmp(hr_last_reason(), "no_argument") == 0);
+    HOLDS(hr_forward_backward_no_pipelining(NULL) == HR_ERR_INVALID);
+    HOLDS(hr_forward_backward_no_pipelining(&opts) == HR_ERR_INVALID);
+    HOLDS(strcmp(hr_last_reason(), "no_argument") == 0);
     opts.plan = never_a_plan;
     opts.loss = never_a_loss;
-    EXPECT(hr_forward_backward_no_pipelining(&opts) == HR_ERR_INVALID);
-    EXPECT(strcmp(hr_last_reason(), "microbatches") == 0);
+    HOLDS(hr_forward_backward_no_pipelining(&opts) == HR_ERR_INVALID);
+    HOLDS(strcmp(hr_last_reason(), "microbatches") == 0);
     return HR_OK;
 }
 

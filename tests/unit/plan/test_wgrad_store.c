@@ -10,16 +10,10 @@
 #include <string.h>
 
 #include "base/try.h"
+#include "support/holds.h"
 #include "toy_model.h"
 
 enum { CHUNKS = 3, MICROBATCHES = 3, STAGE = 5 };
-
-#define EXPECT(cond)                                                                   \
-    do {                                                                               \
-        if (!(cond))                                                                   \
-            return hr_fail(HR_ERR_MISMATCH, "expect", "line %d: %s (last: %s)",        \
-                           __LINE__, #cond, hr_last_error());                          \
-    } while (0)
 
 typedef struct rig {
     toy_model m;
@@ -134,17 +128,17 @@ static hr_status each_item_once(hr_group *world, void *arg)
     HR_TRY(open_rig(&r, world));
     for (int mb = 0; mb < MICROBATCHES; mb++)
         HR_TRY(split_backward(&r, mb));
-    EXPECT(told[0] == '\0'); /* nothing ran yet */
-    EXPECT(hr_wgrad_store_pending(r.store) == CHUNKS * MICROBATCHES);
+    HOLDS(told[0] == '\0'); /* nothing ran yet */
+    HOLDS(hr_wgrad_store_pending(r.store) == CHUNKS * MICROBATCHES);
     HR_TRY(hr_wgrad_store_run(r.store, 1, 2));
-    EXPECT(strcmp(told, "L2.mlp@2 L2.pre@2 L1.mlp@2 L1.pre@2 L0.mlp@2 L0.pre@2 ") == 0);
+    HOLDS(strcmp(told, "L2.mlp@2 L2.pre@2 L1.mlp@2 L1.pre@2 L0.mlp@2 L0.pre@2 ") == 0);
     for (int c = 0; c < CHUNKS; c++)
         for (int mb = 0; mb < MICROBATCHES; mb++)
             if (c != 1 || mb != 2)
                 HR_TRY(hr_wgrad_store_run(r.store, c, mb));
     for (int i = 0; i < TOY_LAYERS; i++) {
-        EXPECT(done[i][HR_SLOT_PRE] == CHUNKS * MICROBATCHES);
-        EXPECT(done[i][HR_SLOT_MLP] == CHUNKS * MICROBATCHES);
+        HOLDS(done[i][HR_SLOT_PRE] == CHUNKS * MICROBATCHES);
+        HOLDS(done[i][HR_SLOT_MLP] == CHUNKS * MICROBATCHES);
     }
     HR_TRY(hr_wgrad_store_end_step(r.store));
     return close_rig(&r);
@@ -161,11 +155,11 @@ static hr_status one_too_many(hr_group *world, void *arg)
     HR_TRY(open_rig(&r, world));
     HR_TRY(split_backward(&r, 7));
     HR_TRY(hr_wgrad_store_run(r.store, 2, 7));
-    EXPECT(hr_wgrad_store_run(r.store, 2, 7) == HR_ERR_STATE);
-    EXPECT(strcmp(hr_last_reason(), "wgrad_empty") == 0);
-    EXPECT(strstr(hr_last_error(), "stage 5, chunk 2, microbatch 7") != NULL);
-    EXPECT(hr_wgrad_store_pending(r.store) == 2); /* the others wait on */
-    EXPECT(hr_wgrad_store_run(NULL, 0, 0) == HR_ERR_INVALID);
+    HOLDS(hr_wgrad_store_run(r.store, 2, 7) == HR_ERR_STATE);
+    HOLDS(strcmp(hr_last_reason(), "wgrad_empty") == 0);
+    HOLDS(strstr(hr_last_error(), "stage 5, chunk 2, microbatch 7") != NULL);
+    HOLDS(hr_wgrad_store_pending(r.store) == 2); /* the others wait on */
+    HOLDS(hr_wgrad_store_run(NULL, 0, 0) == HR_ERR_INVALID);
     return close_rig(&r);
 }
 
@@ -180,9 +174,9 @@ static hr_status one_too_few(hr_group *world, void *arg)
     HR_TRY(open_rig(&r, world));
     HR_TRY(split_backward(&r, 0));
     HR_TRY(hr_wgrad_store_run(r.store, 2, 0));
-    EXPECT(hr_wgrad_store_end_step(r.store) == HR_ERR_STATE);
-    EXPECT(strcmp(hr_last_reason(), "wgrad_left") == 0);
-    EXPECT(strstr(hr_last_error(), "stage 5") && strstr(hr_last_error(), "chunk 1"));
+    HOLDS(hr_wgrad_store_end_step(r.store) == HR_ERR_STATE);
+    HOLDS(strcmp(hr_last_reason(), "wgrad_left") == 0);
+    HOLDS(strstr(hr_last_error(), "stage 5") && strstr(hr_last_error(), "chunk 1"));
     HR_TRY(hr_wgrad_store_end_step(r.store)); /* it is empty now */
     return close_rig(&r);
 }
@@ -197,8 +191,8 @@ static hr_status backward_again(hr_group *world, void *arg)
     rig r;
     HR_TRY(open_rig(&r, world));
     HR_TRY(split_backward(&r, 0));
-    EXPECT(split_backward(&r, 0) == HR_ERR_STATE);
-    EXPECT(strcmp(hr_last_reason(), "wgrad_stored_twice") == 0);
+    HOLDS(split_backward(&r, 0) == HR_ERR_STATE);
+    HOLDS(strcmp(hr_last_reason(), "wgrad_stored_twice") == 0);
     return close_rig(&r);
 }
 
@@ -221,20 +215,20 @@ static hr_status failed_step(hr_group *world, void *arg)
     hr_mem_get_stats(hr_device_current(), &before);
     HR_TRY(split_backward(&r, 0));
     fail_at = 3;
-    EXPECT(hr_wgrad_store_run(r.store, 1, 0) == HR_ERR_CALLBACK);
-    EXPECT(strstr(hr_last_error(), "chunk 1, microbatch 0, layer 1") != NULL);
-    EXPECT(hr_wgrad_store_pending(r.store) == 0);
+    HOLDS(hr_wgrad_store_run(r.store, 1, 0) == HR_ERR_CALLBACK);
+    HOLDS(strstr(hr_last_error(), "chunk 1, microbatch 0, layer 1") != NULL);
+    HOLDS(hr_wgrad_store_pending(r.store) == 0);
     for (int c = 0; c < CHUNKS; c++)
         HR_TRY(forward(&r, c, 1));
     HR_TRY(backward(&r, 2));
-    EXPECT(hr_wgrad_store_pending(r.store) == 1);
-    EXPECT(hr_schedule_plan_run(NULL, r.plan[1], NULL, NULL, &none) <
-           0); /* no gradient */
-    EXPECT(hr_wgrad_store_pending(r.store) == 0);
+    HOLDS(hr_wgrad_store_pending(r.store) == 1);
+    HOLDS(hr_schedule_plan_run(NULL, r.plan[1], NULL, NULL, &none) <
+          0); /* no gradient */
+    HOLDS(hr_wgrad_store_pending(r.store) == 0);
     drop_plans(&r);
     hr_mem_get_stats(hr_device_current(), &after);
-    EXPECT(after.live_bytes == before.live_bytes); /* a batch keeps activations */
-    EXPECT(split_backward(&r, 1) == HR_OK);
+    HOLDS(after.live_bytes == before.live_bytes); /* a batch keeps activations */
+    HOLDS(split_backward(&r, 1) == HR_OK);
     for (int c = 0; c < CHUNKS; c++)
         HR_TRY(hr_wgrad_store_run(r.store, c, 1));
     HR_TRY(hr_wgrad_store_end_step(r.store));
