@@ -5,6 +5,7 @@
  * A step walks it and looks nothing up. */
 #ifndef HR_EXEC_IMPL_H
 #define HR_EXEC_IMPL_H
+#include "base/mix.h"
 #include "headrace/exec.h"
 
 enum {
@@ -104,13 +105,6 @@ struct hr_exec {
     hr_event
         *slot[HR__SLOTS_BEHIND]; /* ends of the last slots, on the compute stream */
 };
-
-/* What is long and must be alike is compared by a number: begin with HR__NO_HASH. */
-#define HR__NO_HASH UINT64_C(14695981039346656037)
-static inline uint64_t hr__mix(uint64_t hash, uint64_t value)
-{
-    return (hash ^ value) * UINT64_C(1099511628211);
-}
 
 /* ---- agreement ------------------------------------------------------------------------------- */
 typedef enum hr__deed { HR__OPENS, HR__LOADS, HR__STEPS } hr__deed;

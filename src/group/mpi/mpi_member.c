@@ -1,5 +1,6 @@
 /* Groups of the MPI engine; see mpi_member.h. */
 #include "group/mpi/mpi_member.h"
+#include "base/mix.h"
 #include "base/try.h"
 #include "group/mpi/mpi_symmetric.h"
 #include <stdlib.h>
@@ -48,9 +49,9 @@ typedef struct asked {
 
 static asked describe(const int *ranks, int n)
 {
-    asked a = {.hash = 14695981039346656037u, .n = n};
+    asked a = {.hash = HR__NO_HASH, .n = n};
     for (int i = 0; i < n; i++) {
-        a.hash = (a.hash ^ (uint64_t)ranks[i]) * 1099511628211u;
+        a.hash = hr__mix(a.hash, (uint64_t)ranks[i]);
         hr__list_rank(a.list, sizeof a.list, ranks[i]);
     }
     return a;
