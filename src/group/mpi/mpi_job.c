@@ -265,8 +265,7 @@ static hr_status share_cause(hr__mpi_job *job, int from, hr_status st)
         snprintf(c->reason, sizeof c->reason, "%s", job->cause.reason);
     }
     hr_status waited = HR_OK;
-    HR__MPI(waited,
-            MPI_Ibcast(c, sizeof *c, MPI_BYTE, from, job->control, &e.request));
+    HR__MPI(waited, MPI_Ibcast(c, sizeof *c, MPI_BYTE, from, job->control, &e.request));
     if (waited == HR_OK)
         waited = wait_for_end(&e);
     if (waited == HR_OK)
