@@ -38,7 +38,7 @@ plan_kind hr_app_plan_kind(const char *name)
     hr_schedule_get_shape(s, &shape);
     hr_schedule_destroy(s);
     k = (plan_kind){.chunks = shape.stages / shape.ranks,
-                    .pieces = shape.microbatches / probe.microbatches,
+                    .pieces = shape.pieces,
                     .placement = shape.placement};
     probe.chunks = k.chunks == 1 ? 2 : 1;
     k.any_chunks = hr_schedule_generate(name, &probe, &s) == HR_OK;

@@ -14,12 +14,12 @@ int hr_app_plan_chunks(const plan_options *o, const char *name)
 }
 
 /* All that a row knows of its schedule but the figures. */
-static void describe(const plan_options *o, plan_row *r)
+static void describe(plan_row *r)
 {
     hr_schedule_shape shape = {HR_INIT(hr_schedule_shape)};
     hr_schedule_get_shape(r->s, &shape);
     r->chunks = shape.stages / shape.ranks;
-    r->pieces = shape.microbatches / o->microbatches;
+    r->pieces = shape.pieces;
     r->copies = shape.placement == HR_PLACEMENT_BIDIRECTIONAL ? 2 : 1;
     r->forward_only = shape.forward_only;
     for (int i = 0; i < shape.stages; i++) {
@@ -34,7 +34,7 @@ static hr_status make_schedule(const plan_options *o, plan_row *r, hr_generate_o
 {
     APP_TRY(hr_schedule_generate(r->name, g, &r->s));
     APP_TRY(hr_schedule_set_comm(r->s, g->comm, o->pair_discount));
-    describe(o, r);
+    describe(r);
     return HR_OK;
 }
 
@@ -138,7 +138,7 @@ hr_status hr_app_plan_row_take(const plan_options *o, const char *name, hr_sched
                                int64_t param_bytes, plan_row *out)
 {
     *out = (plan_row){.name = name, .s = s, .param_bytes = param_bytes};
-    describe(o, out);
+    describe(out);
     hr_status st = measure(o, out);
     if (st >= 0)
         st = check(o, out);
