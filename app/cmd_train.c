@@ -1,7 +1,9 @@
 /* headrace train: read the options, run, and say how it ended. */
 #include "commands.h"
 #include "interrupt.h"
+#include "launcher.h"
 #include "run_pipeline.h"
+#include "train_process.h"
 
 /* What only the schedule and the layout show to be impossible is a wrong option, too. */
 static hr_status check_pipeline(const train_options *o)
@@ -20,16 +22,30 @@ static hr_status check_pipeline(const train_options *o)
     return st;
 }
 
+/* Of several processes one prints. A stream that cannot be had stays as it is. */
+static void be_silent(void)
+{
+    FILE *nowhere = freopen("/dev/null", "w", stdout);
+    (void)nowhere;
+}
+
 int hr_app_cmd_train(int argc, char *const *argv)
 {
     static train_options o; /* holds several paths: too large for a stack */
+    bool shared = hr_app_launch_is_shared();
+    if (shared && hr_app_launch_rank() > 0)
+        be_silent();
     hr_status st = hr_app_options_train(argc, argv, &o);
     if (st == HR_OK)
         st = check_pipeline(&o);
-    if (st != HR_OK)
+    if (st == HR_PENDING || (st != HR_OK && !shared))
         return hr_app_usage("train", st);
-    st = hr_app_interrupt_install();
-    if (st == HR_OK)
-        st = o.dry_run ? hr_app_dry_run(&o) : hr_app_train(&o);
-    return hr_app_finish("train", st);
+    hr_status handled = hr_app_interrupt_install();
+    if (shared) {
+        o.link_gbps = o.link_us = 0; /* there is a real one */
+        return hr_app_train_process(&o, st == HR_OK ? handled : st);
+    }
+    if (handled == HR_OK)
+        handled = o.dry_run ? hr_app_dry_run(&o) : hr_app_train(&o);
+    return hr_app_finish("train", handled);
 }

@@ -1,6 +1,7 @@
 /* The sub-commands of `headrace`, and the two calls through which they reach the trainer. */
 #ifndef HR_APP_COMMANDS_H
 #define HR_APP_COMMANDS_H
+#include "headrace/group.h"
 #include "options.h"
 
 /* What the process returns to its caller. */
@@ -23,6 +24,8 @@ hr_status hr_app_dry_run(const train_options *o);
 /* In trainer.c and sample.c. An interrupted run returns ERR_ABORTED, or what the interruption made
  * fail: hr_app_finish() asks hr_app_interrupted(). */
 hr_status hr_app_train(const train_options *o);
+/* The same for this rank of `world`, whose ranks are processes. Collective. */
+hr_status hr_app_train_rank(const train_options *o, hr_group *world);
 /* Steps, metrics and checkpoints alone: no pictures and no sample. */
 hr_status hr_app_train_steps(const train_options *o);
 hr_status hr_app_sample(const sample_options *o);

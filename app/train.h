@@ -40,12 +40,14 @@ typedef struct train_result {
     hr_mem_stats memory;
 } train_result;
 
-/* One a run; ranks only read it, but for the report, which is rank 0's. */
+/* One a run, or in each process one; ranks only read it, but for the report, which is rank 0's. */
 typedef struct train_job {
     const train_options *opts;
+    bool first;      /* rank 0 is in this process, which prints and writes */
+    char manner[96]; /* how the ranks exist, for people: "as threads" */
     const pipeline *pipeline;
     data_set *data;
-    hr_timeline *timeline; /* lanes of all ranks */
+    hr_timeline *timeline; /* lanes of all ranks of this process */
     safetensors *resumed;  /* NULL: from the start */
     int64_t first_step;    /* steps done before this run */
     int64_t begin_ns;

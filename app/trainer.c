@@ -2,6 +2,7 @@
  * sample. */
 #include "checkpoint.h"
 #include "commands.h"
+#include "headrace/group_mpi.h"
 #include "picture_timeline.h"
 #include "train.h"
 #include <math.h>
@@ -24,7 +25,7 @@ static hr_status take_choice(train_job *job, pipeline *p)
     job->choice.text = strdup(text);
     if (!job->choice.text)
         return hr_fail(HR_ERR_NOMEM, NULL, "no memory for a schedule");
-    return hr_app_auto_write(job);
+    return HR_OK;
 }
 
 /* It is written behind the last step, which is late to find out that it cannot be. */
@@ -38,20 +39,27 @@ static hr_status try_profile(const train_options *o)
     return HR_OK;
 }
 
-static hr_status open_job(train_job *job, pipeline *p)
+static hr_status open_input(train_job *job, pipeline *p)
 {
     const train_options *o = job->opts;
     APP_TRY(hr_app_data_open(o->data, DATA_CAP, &job->data));
     APP_TRY(hr_app_data_check(job->data, o->model.seq));
-    APP_TRY(hr_app_make_folders(o->out));
-    APP_TRY(try_profile(o));
     checkpoint_info former = {0};
     if (o->resume)
         APP_TRY(hr_app_checkpoint_resume(o, &former, &job->resumed));
     job->first_step = former.step;
-    if (o->resume)
-        APP_TRY(take_choice(job, p));
+    return o->resume ? take_choice(job, p) : HR_OK;
+}
+
+static hr_status open_output(train_job *job)
+{
     APP_TRY(hr_timeline_create(SPANS_PER_LANE, &job->timeline));
+    if (!job->first)
+        return HR_OK;
+    APP_TRY(hr_app_make_folders(job->opts->out));
+    APP_TRY(try_profile(job->opts));
+    if (job->choice.text)
+        APP_TRY(hr_app_auto_write(job));
     return hr_app_report_create(job, &job->report);
 }
 
@@ -69,7 +77,7 @@ static bool imitates_link(const train_options *o)
     return o->link_gbps > 0 || o->link_us > 0;
 }
 
-static hr_status run_job(train_job *job)
+static hr_status run_threads(train_job *job)
 {
     const train_options *o = job->opts;
     hr_local_opts local = {HR_INIT(hr_local_opts),
@@ -79,8 +87,16 @@ static hr_status run_job(train_job *job)
                            .link_gbps = o->link_gbps,
                            .link_us = o->link_us,
                            .device = {HR_INIT(hr_device_opts), .check = o->check}};
-    job->begin_ns = hr_now_ns();
     return hr_local_run(o->pp * o->dp, &local, hr_app_rank_main, job);
+}
+
+static void say_manner(train_job *job, const hr_group *world)
+{
+    if (world)
+        snprintf(job->manner, sizeof job->manner, "as processes over %s",
+                 hr_mpi_library(NULL));
+    else
+        snprintf(job->manner, sizeof job->manner, "as threads");
 }
 
 /* "2 pipeline ranks (1f1b) x 4 data-parallel ranks, 2 of them share experts" */
@@ -140,8 +156,8 @@ static void say_end(const train_job *job)
     const train_options *o = job->opts;
     char ranks[224];
     say_ranks(job, ranks, sizeof ranks);
-    printf("%lld steps, %lld tokens a step, %s as threads%s\n",
-           (long long)job->steps_done, (long long)hr_app_train_tokens(o), ranks,
+    printf("%lld steps, %lld tokens a step, %s %s%s\n", (long long)job->steps_done,
+           (long long)hr_app_train_tokens(o), ranks, job->manner,
            o->overlap ? ", overlap on" : ", overlap off");
     if (imitates_link(o))
         printf("link between ranks: imitated, %g Gbit/s and %g us\n", o->link_gbps,
@@ -168,15 +184,22 @@ static hr_status show(const train_job *job)
     return HR_OK;
 }
 
-static hr_status train(const train_options *o, hr_status (*then)(const train_job *))
+/* `world` NULL: the ranks are threads of this process. */
+static hr_status train(const train_options *o, hr_group *world,
+                       hr_status (*then)(const train_job *))
 {
     pipeline p;
     train_job job = {.opts = o, .pipeline = &p};
     APP_TRY(hr_app_pipeline_make(o, &p));
-    hr_status st = open_job(&job, &p);
+    hr_status st = open_input(&job, &p);
+    job.first = !world || hr_group_rank(world) == 0;
+    say_manner(&job, world);
     if (st >= 0)
-        st = run_job(&job);
-    if (st >= 0 && then)
+        st = open_output(&job);
+    job.begin_ns = hr_now_ns();
+    if (st >= 0)
+        st = world ? hr_app_rank_main(world, &job) : run_threads(&job);
+    if (st >= 0 && then && job.first)
         st = then(&job);
     close_job(&job);
     hr_app_pipeline_fini(&p);
@@ -185,10 +208,15 @@ static hr_status train(const train_options *o, hr_status (*then)(const train_job
 
 hr_status hr_app_train(const train_options *o)
 {
-    return train(o, show);
+    return train(o, NULL, show);
 }
 
 hr_status hr_app_train_steps(const train_options *o)
 {
-    return train(o, NULL);
+    return train(o, NULL, NULL);
+}
+
+hr_status hr_app_train_rank(const train_options *o, hr_group *world)
+{
+    return train(o, world, show);
 }
