@@ -69,10 +69,10 @@ typedef struct train_stage {
     hr_plan_stage *fns;
 } train_stage;
 
-/* This rank's gradients, as hr_grads wants them. */
+/* This rank's gradients, as hr_grads wants them: of experts one each. */
 typedef struct train_grads {
     hr_grads *over_ranks;
-    hr_tensor **part; /* [n]: a parameter's gradient, of experts one each */
+    hr_tensor **own; /* [n] this rank's range of each; NULL: nothing of it */
     int n;
     hr_tensor *squares; /* doubles, [n] */
 } train_grads;

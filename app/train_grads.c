@@ -8,43 +8,60 @@ static int parts_of(const hr_app_param *q)
     return q->region == EXPERT ? (int)q->shape[0] : 1;
 }
 
-static hr_status add(train_rank *r, const hr_app_param *q, hr_grad_desc *list)
+/* Part `k` of a parameter. */
+static hr_grad_desc describe(const train_rank *r, const hr_app_param *q, int k)
+{
+    const rank_groups *groups = &r->groups;
+    bool expert = q->region == EXPERT;
+    int64_t count = hr_app_param_count(q) / parts_of(q);
+    int id = r->model->catalog->list[q->entry].id;
+    return (hr_grad_desc){.grad = hr_tensor_f32(hr_tensor_grad(q->w)) + k * count,
+                          .count = count,
+                          .stage = groups->first_stage[q->entry],
+                          .id = id + (expert ? (int)(q->first / count) + k : 0),
+                          .copies = groups->copies_of[q->entry],
+                          .over = expert ? groups->expert_dp : groups->dp};
+}
+
+static hr_status create(train_rank *r, hr_grad_desc *list)
+{
+    const hr_app_params *p = &r->model->params;
+    int n = 0;
+    for (int i = 0; i < p->n; i++)
+        for (int k = 0; k < parts_of(&p->list[i]); k++)
+            list[n++] = describe(r, &p->list[i], k);
+    return hr_grads_create(&(hr_grads_opts){HR_INIT(hr_grads_opts), .grads = list,
+                                            .n = n, .ids = r->model->catalog->ids,
+                                            .world = r->groups.norm,
+                                            .stream = r->grads_stream},
+                           &r->grads.over_ranks);
+}
+
+/* The ranges of a parameter's gradient that this rank has to do with. */
+static hr_status take_ranges(train_rank *r, const hr_app_param *q)
 {
     train_grads *g = &r->grads;
-    const rank_groups *groups = &r->groups;
-    const hr_app_entry *e = &r->model->catalog->list[q->entry];
     hr_tensor *whole = hr_tensor_grad(q->w);
-    bool expert = q->region == EXPERT;
-    for (int k = 0; k < parts_of(q); k++) {
-        if (expert)
-            APP_TRY(hr_tensor_rows(whole, k, k + 1, &g->part[g->n]));
-        else
-            g->part[g->n] = hr_tensor_retain(whole);
-        int64_t count = hr_tensor_count(g->part[g->n]);
-        list[g->n] =
-            (hr_grad_desc){.grad = hr_tensor_f32(g->part[g->n]),
-                           .count = count,
-                           .stage = groups->first_stage[q->entry],
-                           .id = e->id + (expert ? (int)(q->first / count) + k : 0),
-                           .copies = groups->copies_of[q->entry],
-                           .over = expert ? groups->expert_dp : groups->dp};
-        g->n++;
+    int64_t count = hr_app_param_count(q) / parts_of(q);
+    for (int k = 0; k < parts_of(q); k++, g->n++) {
+        hr_grad_range own = hr_grads_range(g->over_ranks, g->n);
+        int64_t first = q->offset + k * count + own.begin;
+        if (own.count > 0)
+            APP_TRY(hr_tensor_over(hr_tensor_storage(whole),
+                                   (size_t)first * sizeof(float), HR_F32, 1, &own.count,
+                                   &g->own[g->n]));
     }
     return HR_OK;
 }
 
-static hr_status fill(train_rank *r, hr_grad_desc *list)
+static hr_status fill(train_rank *r, hr_grad_desc *list, size_t n)
 {
-    train_grads *g = &r->grads;
     const hr_app_params *p = &r->model->params;
+    APP_TRY(hr_tensor_zeros(HR_I64, 1, (int64_t[]){(int64_t)n}, &r->grads.squares));
+    APP_TRY(create(r, list));
     for (int i = 0; i < p->n; i++)
-        APP_TRY(add(r, &p->list[i], list));
-    APP_TRY(hr_tensor_zeros(HR_I64, 1, (int64_t[]){g->n}, &g->squares));
-    return hr_grads_create(&(hr_grads_opts){HR_INIT(hr_grads_opts), .grads = list,
-                                            .n = g->n, .ids = r->model->catalog->ids,
-                                            .world = r->groups.norm,
-                                            .stream = r->grads_stream},
-                           &g->over_ranks);
+        APP_TRY(take_ranges(r, &p->list[i]));
+    return HR_OK;
 }
 
 hr_status hr_app_grads_open(train_rank *r)
@@ -54,9 +71,9 @@ hr_status hr_app_grads_open(train_rank *r)
     for (int i = 0; i < p->n; i++)
         n += (size_t)parts_of(&p->list[i]);
     hr_grad_desc *list = calloc(n + 1, sizeof *list);
-    r->grads.part = calloc(n + 1, sizeof(hr_tensor *));
-    hr_status st = list && r->grads.part
-                       ? fill(r, list)
+    r->grads.own = calloc(n + 1, sizeof(hr_tensor *));
+    hr_status st = list && r->grads.own
+                       ? fill(r, list, n)
                        : hr_fail(HR_ERR_NOMEM, NULL, "no memory to list gradients");
     free(list);
     return st;
@@ -66,9 +83,9 @@ void hr_app_grads_close(train_grads *g)
 {
     hr_grads_destroy(g->over_ranks);
     for (int i = 0; i < g->n; i++)
-        hr_tensor_release(g->part[i]);
+        hr_tensor_release(g->own[i]);
     hr_tensor_release(g->squares);
-    free(g->part);
+    free(g->own);
 }
 
 hr_status hr_app_grads_norm(train_rank *r, double *out)
@@ -77,6 +94,7 @@ hr_status hr_app_grads_norm(train_rank *r, double *out)
     double *squares = hr_tensor_data(g->squares);
     APP_TRY(hr_fill(r->compute, squares, 0, hr_tensor_bytes(g->squares)));
     for (int i = 0; i < g->n; i++)
-        APP_TRY(hr_op_sum_squares(g->part[i], &squares[i]));
+        if (g->own[i])
+            APP_TRY(hr_op_sum_squares(g->own[i], &squares[i]));
     return hr_grads_norm(g->over_ranks, squares, out);
 }

@@ -203,7 +203,20 @@ HR_API const hr_exec_stage *hr_plan_stage_fns(const hr_plan_stage *s);
  * Sums, in rank order, of each parameter's gradient: first over its copies (tied embeddings, and the
  * two replicas of a bidirectional placement), then over data-parallel ranks. What has no copies is
  * reduced in buckets as soon as its stage is through, while later backward work runs; what has
- * waits for the end of the step. */
+ * waits for the end of the step.
+ *
+ * Sharded, a data-parallel rank gets the sums of its own range of each parameter alone, so that it need
+ * keep no more of the optimiser's state, and its weights of that range go to the others afterwards:
+ *
+ *     hr_grads_begin(g);                                    // {.shard = true}, each entry its weights
+ *     ... backward, which calls hr_grads_reduce() ...
+ *     HR_TRY(hr_grads_finish(g));                           // reduce-scatter
+ *     for (int i = 0; i < n; i++)                           // squares of hr_grads_range(g, i)
+ *     HR_TRY(hr_grads_norm(g, squares, &norm));
+ *     for (int i = 0; i < n; i++)                           // update of hr_grads_range(g, i)
+ *     HR_TRY(hr_grads_gather(g));                           // all-gather
+ *
+ * Sums, norm and so the weights have the same bits either way. */
 typedef struct hr_grads hr_grads;
 
 /* Whoever shares a gradient has it with the same count, stage and id, and the same neighbours. */
@@ -214,7 +227,8 @@ typedef struct hr_grad_desc {
     int id; /* of all parameters of the model, alike on all ranks: order of the norm */
     hr_group *copies; /* ranks that hold it, this one among them; NULL: only this */
     hr_group
-        *over; /* data-parallel ranks: dense ones dp, experts dp / ep; NULL: none */
+        *over;    /* data-parallel ranks: dense ones dp, experts dp / ep; NULL: none */
+    void *weight; /* sharded: device memory, `count` of opts.weight_dtype; borrowed */
 } hr_grad_desc;
 
 typedef struct hr_grads_opts {
@@ -225,27 +239,46 @@ typedef struct hr_grads_opts {
     hr_group *world;     /* all ranks, for the norm */
     hr_stream *stream;   /* of the reductions; the groups are used on no other */
     size_t bucket_bytes; /* 0: 4 MiB */
+    bool shard;          /* alike on all ranks */
+    hr_dtype weight_dtype;
 } hr_grads_opts;
 
 /* Collective over `world`, which compares who holds what.
  *
  * Owner:   retains the groups.
  * Errors:  ERR_INVALID "grads_entry" (of any rank); ERR_MISMATCH "grads_ids": a parameter without holder, or with
- *          holders that do not name each other; ERR_NOMEM. */
+ *          holders that do not name each other, "grads_shard": some ranks shard; ERR_NOMEM. */
 HR_API HR_RESULT hr_status hr_grads_create(const hr_grads_opts *opts, hr_grads **out);
 HR_API void hr_grads_destroy(hr_grads *g); /* NULL is fine */
+
+/* Elements `begin` to `begin + count - 1` of a gradient. */
+typedef struct hr_grad_range {
+    int64_t begin, count;
+} hr_grad_range;
+/* The range of entry `i` that is this rank's own, sharded or not: with P ranks in `over` the rank's share of
+ * ceil(count / P) elements, so that the last ranks may have fewer, or none. The ranges of those ranks make the
+ * whole, and follow from count, P and the rank in `over` alone. {0, 0} for an entry that is not there. */
+HR_API hr_grad_range hr_grads_range(const hr_grads *g, int i);
+
 /* A new step: nothing is reduced yet. */
 HR_API void hr_grads_begin(hr_grads *g);
 /* For hr_exec_stage.reduce: issue the buckets of `stage`, behind what is on the current stream. */
 HR_API HR_RESULT hr_status hr_grads_reduce(hr_grads *g, int stage);
 /* What is left: stages not reduced yet, then copies; then the current stream waits for all. Once a
- * step. Both: ERR_STATE "grads_twice". */
+ * step. Sharded, a gradient is then the sum in the rank's own range, and of no use elsewhere.
+ * Both: ERR_STATE "grads_twice"; sharded ERR_NOMEM, for a bucket of several parameters travels packed, in memory
+ * that is freed behind it. */
 HR_API HR_RESULT hr_status hr_grads_finish(hr_grads *g);
-/* The global norm: `squares` (device memory, f64, one for each entry of opts.grads: its sum of
- * squares, on the current stream) from all ranks, each parameter once, added in order of id: the same
- * bits for every layout. Blocks. */
+/* The global norm: `squares` (device memory, f64, one for each entry of opts.grads: the sum of squares of its
+ * own range, on the current stream) from all ranks, each parameter once: ranges in order of rank, then
+ * parameters in order of id. So the bits depend on `over` of each parameter, and on nothing else of the layout.
+ * Blocks. */
 HR_API HR_RESULT hr_status hr_grads_norm(hr_grads *g, const double *squares,
                                          double *norm);
+/* Sharded: the weights of each rank's own range, as they are behind what is on the current stream, to the
+ * other ranks of `over`; the current stream then waits for it. In any case collective over them; else it does
+ * nothing. ERR_NOMEM, as above. */
+HR_API HR_RESULT hr_status hr_grads_gather(hr_grads *g);
 
 HR_END_C
 #endif

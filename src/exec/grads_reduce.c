@@ -12,9 +12,19 @@ void hr_grads_begin(hr_grads *g)
 
 static hr_status sum_over(hr_grads *g, const hr__bucket *b, hr_group *group)
 {
-    if (group == NULL || hr_group_size(group) == 1)
+    float *grad = g->order[b->at]->grad;
+    if (hr__alone(group))
         return HR_OK;
-    return hr_all_reduce(group, b->grad, b->grad, b->count, HR_F32, HR_SUM, g->stream);
+    return hr_all_reduce(group, grad, grad, b->count, HR_F32, HR_SUM, g->stream);
+}
+
+/* The sum over holders comes before that over data-parallel ranks: both have then added the same numbers. */
+static hr_status sum_bucket(hr_grads *g, const hr__bucket *b)
+{
+    if (b->scattered)
+        return hr__grads_scatter(g, b);
+    HR_TRY(sum_over(g, b, b->copies));
+    return sum_over(g, b, b->over);
 }
 
 /* Those of one stage; copies have to wait for their other holders. */
@@ -23,8 +33,8 @@ static hr_status sum_stage(hr_grads *g, int stage)
     g->reduced[stage] = true;
     for (int i = 0; i < g->n_buckets; i++) {
         const hr__bucket *b = &g->buckets[i];
-        if (b->stage == stage && (b->copies == NULL || hr_group_size(b->copies) == 1))
-            HR_TRY(sum_over(g, b, b->over));
+        if (b->stage == stage && hr__alone(b->copies))
+            HR_TRY(sum_bucket(g, b));
     }
     return HR_OK;
 }
@@ -50,17 +60,12 @@ hr_status hr_grads_reduce(hr_grads *g, int stage)
     return sum_stage(g, stage);
 }
 
-/* In the one order of stage and id that all ranks have, so holders meet without a circle. The sum over
- * holders comes before that over data-parallel ranks: both have then added the same numbers. */
+/* In the one order of stage and id that all ranks have, so holders meet without a circle. */
 static hr_status sum_copies(hr_grads *g)
 {
-    for (int i = 0; i < g->n_buckets; i++) {
-        const hr__bucket *b = &g->buckets[i];
-        if (b->copies == NULL || hr_group_size(b->copies) == 1)
-            continue;
-        HR_TRY(sum_over(g, b, b->copies));
-        HR_TRY(sum_over(g, b, b->over));
-    }
+    for (int i = 0; i < g->n_buckets; i++)
+        if (!hr__alone(g->buckets[i].copies))
+            HR_TRY(sum_bucket(g, &g->buckets[i]));
     return HR_OK;
 }
 

@@ -1,4 +1,5 @@
-hr_test(unit.grads SOURCES exec/test_grads.c ROOMS exec LABELS tsan)
+hr_test(unit.grads SOURCES exec/test_grads.c exec/grads_rig.c ROOMS exec LABELS tsan)
+hr_test(unit.grads_shard SOURCES exec/test_grads_shard.c exec/grads_rig.c ROOMS exec LABELS tsan)
 hr_test(unit.plan_stage SOURCES exec/test_plan_stage.c exec/stage_drive.c exec/stage_rig.c
   plan/toy_ops.c plan/toy_model.c ROOMS exec LABELS tsan)
 hr_test(unit.handy_model SOURCES exec/test_handy_model.c exec/handy.c exec/handy_stage.c ROOMS exec LABELS tsan)

@@ -10,68 +10,10 @@
 #include <string.h>
 
 #include "base/try.h"
-#include "headrace/exec.h"
 #include "support/holds.h"
+#include "unit/exec/grads_rig.h"
 
-enum { ROOM = 64 };
-
-/* One rank: some gradients, the stream of reductions, groups over the world. */
-typedef struct rig {
-    hr_group *world;
-    hr_stream *stream;
-    hr_tensor *grad, *squares;
-    hr_grads *g;
-} rig;
-
-static hr_status open_rig(rig *r, hr_group *world)
-{
-    int64_t n = ROOM;
-    *r = (rig){.world = world};
-    HR_TRY(hr_stream_create(hr_group_device(world), NULL, &r->stream));
-    HR_TRY(hr_tensor_zeros(HR_F32, 1, &n, &r->grad));
-    return hr_tensor_zeros(HR_I64, 1, &n, &r->squares);
-}
-
-static hr_status close_rig(rig *r)
-{
-    hr_status st = hr_device_synchronize(hr_group_device(r->world));
-    hr_grads_destroy(r->g);
-    hr_tensor_release(r->grad);
-    hr_tensor_release(r->squares);
-    hr_stream_destroy(r->stream);
-    return st;
-}
-
-static hr_status put(hr_tensor *t, const float *values, int n)
-{
-    float all[ROOM] = {0};
-    memcpy(all, values, (size_t)n * sizeof *values);
-    return hr_tensor_write(t, all, sizeof all);
-}
-
-static hr_status group_of(hr_group *world, const int *ranks, int n, hr_group **mine)
-{
-    hr_group *g;
-    HR_TRY(hr_group_create(world, ranks, n, &g));
-    if (g)
-        *mine = g;
-    return HR_OK;
-}
-
-static hr_status make(rig *r, const hr_grad_desc *d, int n, int ids)
-{
-    return hr_grads_create(&(hr_grads_opts){HR_INIT(hr_grads_opts), .grads = d, .n = n,
-                                            .ids = ids, .world = r->world,
-                                            .stream = r->stream},
-                           &r->g);
-}
-
-static void run(int ranks, hr_rank_fn fn)
-{
-    hr_local_opts o = {HR_INIT(hr_local_opts), .timeout_s = 20};
-    if (hr_local_run(ranks, &o, fn, NULL) < 0)
-        fail_msg("%s", hr_last_error());
-}
+enum { ROOM = GRADS_ROOM };
 
 /* ---- user-pains 9 ----------------------------------------------------------------------------
  * Two pipelines of `stages` ranks; one weight on the given holders, with gradients 1, 2, 4, 8, ... halved
@@ -80,25 +22,25 @@ static hr_status tied(hr_group *world, int stages, float want)
 {
     int me = hr_group_rank(world), pipe = me % 2, stage = me / 2;
     hr_group *holders = NULL, *dp = NULL;
-    rig r;
-    HR_TRY(open_rig(&r, world));
+    grads_rig r;
+    HR_TRY(grads_rig_open(&r, world));
     for (int d = 0; d < 2; d++) {
         int ranks[3] = {d, 2 + d, 4 + d};
-        HR_TRY(group_of(world, ranks, stages, &holders));
+        HR_TRY(grads_rig_group(world, ranks, stages, &holders));
     }
     for (int s = 0; s < stages; s++)
-        HR_TRY(group_of(world, (int[]){2 * s, 2 * s + 1}, 2, &dp));
+        HR_TRY(grads_rig_group(world, (int[]){2 * s, 2 * s + 1}, 2, &dp));
     float *at = hr_tensor_f32(r.grad), got[ROOM];
     hr_grad_desc d = {.grad = at, .count = 1, .copies = holders, .over = dp};
-    HR_TRY(make(&r, &d, 1, 1));
+    HR_TRY(grads_rig_make(&r, &d, 1, 1));
     float mine = 0.5f * (float)(1 << (2 * stage + pipe));
-    HR_TRY(put(r.grad, &mine, 1));
+    HR_TRY(grads_rig_put(r.grad, &mine, 1));
     hr_grads_begin(r.g);
     HR_TRY(hr_grads_reduce(r.g, 0)); /* too early for a weight with other holders */
     HR_TRY(hr_grads_finish(r.g));
     HR_TRY(hr_tensor_read(r.grad, got, sizeof got));
     HOLDS(got[0] == want);
-    HR_TRY(close_rig(&r));
+    HR_TRY(grads_rig_close(&r));
     hr_group_release(holders);
     hr_group_release(dp);
     return HR_OK;
@@ -116,8 +58,8 @@ static hr_status three_holders(hr_group *world, void *arg)
 
 static void pain_9_tied_weights_are_summed_over_all_holders(void **state)
 {
-    run(4, two_holders);
-    run(6, three_holders);
+    grads_rig_run(4, NULL, two_holders, NULL);
+    grads_rig_run(6, NULL, three_holders, NULL);
 }
 
 /* ---- stages and buckets ---------------------------------------------------------------------- */
@@ -138,14 +80,14 @@ static hr_status stage_by_stage(hr_group *world, void *arg)
 {
     hr_grad_desc d[4];
     float ones[ROOM], got[ROOM];
-    rig r;
-    HR_TRY(open_rig(&r, world));
+    grads_rig r;
+    HR_TRY(grads_rig_open(&r, world));
     HR_TRY(list_of_four(world, d, hr_tensor_f32(r.grad)));
-    HR_TRY(make(&r, d, 4, 4));
+    HR_TRY(grads_rig_make(&r, d, 4, 4));
     for (int i = 0; i < ROOM; i++)
         ones[i] = (float)(1 + hr_group_rank(world));
     for (int step = 0; step < 2; step++) {
-        HR_TRY(put(r.grad, ones, ROOM));
+        HR_TRY(grads_rig_put(r.grad, ones, ROOM));
         hr_grads_begin(r.g);
         HR_TRY(hr_grads_reduce(r.g, 1));
         HR_TRY(hr_stream_synchronize(r.stream));
@@ -157,21 +99,21 @@ static hr_status stage_by_stage(hr_group *world, void *arg)
             HOLDS(got[i] == 3);
         HOLDS(got[11] == ones[0] && got[20] == 3 && got[21] == 3 && got[22] == ones[0]);
     }
-    return close_rig(&r);
+    return grads_rig_close(&r);
 }
 
 static void a_stage_is_reduced_alone_and_the_rest_at_the_end(void **state)
 {
-    run(2, stage_by_stage);
+    grads_rig_run(2, NULL, stage_by_stage, NULL);
 }
 
 static hr_status twice(hr_group *world, void *arg)
 {
     hr_grad_desc d[4];
-    rig r;
-    HR_TRY(open_rig(&r, world));
+    grads_rig r;
+    HR_TRY(grads_rig_open(&r, world));
     HR_TRY(list_of_four(world, d, hr_tensor_f32(r.grad)));
-    HR_TRY(make(&r, d, 4, 4));
+    HR_TRY(grads_rig_make(&r, d, 4, 4));
     hr_grads_begin(r.g);
     HR_TRY(hr_grads_reduce(r.g, 1));
     HOLDS(hr_grads_reduce(r.g, 1) == HR_ERR_STATE);
@@ -179,12 +121,12 @@ static hr_status twice(hr_group *world, void *arg)
     HR_TRY(hr_grads_finish(r.g));
     HOLDS(hr_grads_reduce(r.g, 0) == HR_ERR_STATE);
     HOLDS(hr_grads_finish(r.g) == HR_ERR_STATE);
-    return close_rig(&r);
+    return grads_rig_close(&r);
 }
 
 static void a_gradient_is_never_reduced_twice_in_a_step(void **state)
 {
-    run(2, twice);
+    grads_rig_run(2, NULL, twice, NULL);
 }
 
 /* ---- the norm --------------------------------------------------------------------------------- */
@@ -211,8 +153,8 @@ static hr_status spread(hr_group *world, void *arg)
     int me = hr_group_rank(world), n = hr_group_size(world), k = 0;
     hr_grad_desc d[PARAMETERS];
     double squares[ROOM] = {0}, norm;
-    rig r;
-    HR_TRY(open_rig(&r, world));
+    grads_rig r;
+    HR_TRY(grads_rig_open(&r, world));
     for (int id = 0; id < PARAMETERS; id++) {
         bool all = id == PARAMETERS - 1;
         if (id % n != me && !all)
@@ -223,63 +165,63 @@ static hr_status spread(hr_group *world, void *arg)
                                 .id = id,
                                 .copies = all ? world : NULL};
     }
-    HR_TRY(make(&r, d, k, PARAMETERS));
+    HR_TRY(grads_rig_make(&r, d, k, PARAMETERS));
     HR_TRY(hr_tensor_write(r.squares, squares, sizeof squares));
     HR_TRY(hr_grads_norm(r.g, hr_tensor_data(r.squares), &norm));
     double want = norm_in_order(0, 1);
     HOLDS(want != norm_in_order(PARAMETERS - 1, -1));
     HOLDS(memcmp(&norm, &want, sizeof norm) == 0);
-    return close_rig(&r);
+    return grads_rig_close(&r);
 }
 
 static void the_norm_has_the_same_bits_for_every_spread(void **state)
 {
     for (int ranks = 1; ranks <= 4; ranks++)
-        run(ranks, spread);
+        grads_rig_run(ranks, NULL, spread, NULL);
 }
 
 static hr_status not_finite(hr_group *world, void *arg)
 {
     int me = hr_group_rank(world);
     double norm, squares[ROOM] = {me ? NAN : 1.0};
-    rig r;
-    HR_TRY(open_rig(&r, world));
+    grads_rig r;
+    HR_TRY(grads_rig_open(&r, world));
     hr_grad_desc d = {.grad = hr_tensor_f32(r.grad), .count = 1, .id = me};
-    HR_TRY(make(&r, &d, 1, 2));
+    HR_TRY(grads_rig_make(&r, &d, 1, 2));
     HR_TRY(hr_tensor_write(r.squares, squares, sizeof squares));
     HR_TRY(hr_grads_norm(r.g, hr_tensor_data(r.squares), &norm));
     HOLDS(isnan(norm));
-    return close_rig(&r);
+    return grads_rig_close(&r);
 }
 
 static void a_norm_that_is_not_finite_is_seen_by_all_ranks(void **state)
 {
-    run(2, not_finite);
+    grads_rig_run(2, NULL, not_finite, NULL);
 }
 
 /* ---- what is refused ---------------------------------------------------------------------------- */
 static hr_status unnamed_holder(hr_group *world, void *arg)
 {
-    rig r;
-    HR_TRY(open_rig(&r, world));
+    grads_rig r;
+    HR_TRY(grads_rig_open(&r, world));
     hr_grad_desc d = {.grad = hr_tensor_f32(r.grad), .count = 1};
-    HOLDS(make(&r, &d, 1, 1) == HR_ERR_MISMATCH && r.g == NULL);
+    HOLDS(grads_rig_make(&r, &d, 1, 1) == HR_ERR_MISMATCH && r.g == NULL);
     HOLDS(strcmp(hr_last_reason(), "grads_ids") == 0);
     HOLDS(strstr(hr_last_error(), "parameter 0 of 1 is counted 2 times"));
-    HOLDS(make(&r, &d, 0, 1) == HR_ERR_MISMATCH);
+    HOLDS(grads_rig_make(&r, &d, 0, 1) == HR_ERR_MISMATCH);
     HOLDS(strstr(hr_last_error(), "counted 0 times"));
-    return close_rig(&r);
+    return grads_rig_close(&r);
 }
 
 static void holders_that_do_not_name_each_other_are_refused(void **state)
 {
-    run(2, unnamed_holder);
+    grads_rig_run(2, NULL, unnamed_holder, NULL);
 }
 
 static hr_status bad_entries(hr_group *world, void *arg)
 {
-    rig r;
-    HR_TRY(open_rig(&r, world));
+    grads_rig r;
+    HR_TRY(grads_rig_open(&r, world));
     float *at = hr_tensor_f32(r.grad);
     const hr_grad_desc bad[] = {{.grad = at, .count = 1, .id = 1},
                                 {.grad = at, .count = 1, .id = -1},
@@ -287,32 +229,32 @@ static hr_status bad_entries(hr_group *world, void *arg)
                                 {.grad = at, .count = 1, .stage = -1},
                                 {.count = 1}};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
-        HOLDS(make(&r, &bad[i], 1, 1) == HR_ERR_INVALID && r.g == NULL);
-    return close_rig(&r);
+        HOLDS(grads_rig_make(&r, &bad[i], 1, 1) == HR_ERR_INVALID && r.g == NULL);
+    return grads_rig_close(&r);
 }
 
 static void entries_that_cannot_be_are_refused(void **state)
 {
-    run(1, bad_entries);
+    grads_rig_run(1, NULL, bad_entries, NULL);
 }
 
 static hr_status bad_elsewhere(hr_group *world, void *arg)
 {
-    rig r;
-    HR_TRY(open_rig(&r, world));
+    grads_rig r;
+    HR_TRY(grads_rig_open(&r, world));
     hr_grad_desc d = {.grad = hr_tensor_f32(r.grad), .count = 1};
     d.id = hr_group_rank(world) == 1 ? 7 : 0;
-    HOLDS(make(&r, &d, 1, 2) == HR_ERR_INVALID && r.g == NULL);
+    HOLDS(grads_rig_make(&r, &d, 1, 2) == HR_ERR_INVALID && r.g == NULL);
     HOLDS(strcmp(hr_last_reason(), "grads_entry") == 0);
     HOLDS(strstr(hr_last_error(), d.id ? "id 7 of 2" : "1 of the other ranks"));
     d.id = hr_group_rank(world);
-    HR_TRY(make(&r, &d, 1, 2)); /* nothing of it is left */
-    return close_rig(&r);
+    HR_TRY(grads_rig_make(&r, &d, 1, 2)); /* nothing of it is left */
+    return grads_rig_close(&r);
 }
 
 static void an_entry_refused_on_one_rank_is_refused_on_all(void **state)
 {
-    run(2, bad_elsewhere);
+    grads_rig_run(2, NULL, bad_elsewhere, NULL);
 }
 
 int main(void)
