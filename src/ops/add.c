@@ -1,5 +1,5 @@
 /* add: a + b. Both inputs get the gradient itself; the engine copies where it must own. */
-#include "ops/host/kernels.h"
+#include "ops/kernels.h"
 #include "ops/op.h"
 
 static hr_status add_backward(hr_function *fn, hr_tensor *const *grad_out,
@@ -25,9 +25,8 @@ hr_status hr_op_add(hr_tensor *a, hr_tensor *b, hr_tensor **out)
     HR_TRY(hr__op_like(a, &y));
     hr__add_args args = {hr_tensor_f32(y), hr_tensor_f32(a), hr_tensor_f32(b),
                          hr_tensor_count(y)};
-    HR_TRY_GOTO(st,
-                HR__LAUNCH("add", hr__host_add, args, HR__OUT(y), HR__IN(a), HR__IN(b)),
-                fail);
+    HR_TRY_GOTO(
+        st, HR__LAUNCH("add", hr__k_add, args, HR__OUT(y), HR__IN(a), HR__IN(b)), fail);
     HR_TRY_GOTO(st,
                 hr__op_record(&add_class, (hr_tensor *[]){a, b}, 2, NULL, 0, NULL, y),
                 fail);

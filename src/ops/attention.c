@@ -1,11 +1,11 @@
 /* attention: causal self-attention by sequence and head. qkv [N,3C] -> [N,C]. Saved for backward:
  * qkv, the output, and one log-sum-exp a row and head; blocks of probabilities are found again. */
-#include "ops/host/kernels.h"
+#include "ops/kernels.h"
 #include "ops/op.h"
 
 struct attention_ctx {
-    const float *rotary; /* lives as long as the process */
     int64_t heads, seq_len;
+    float rope_base;
 };
 
 static hr__attention_args attention_args(const struct attention_ctx *c,
@@ -16,11 +16,11 @@ static hr__attention_args attention_args(const struct attention_ctx *c,
         .qkv = hr_tensor_f32(qkv),
         .out = hr_tensor_f32(out),
         .lse = hr_tensor_f32(lse),
-        .rotary = c->rotary,
         .sequences = hr_tensor_dim(qkv, 0) / c->seq_len,
         .seq_len = c->seq_len,
         .heads = c->heads,
         .head_width = hr_tensor_dim(out, 1) / c->heads,
+        .rope_base = c->rope_base,
     };
 }
 
@@ -33,7 +33,7 @@ static hr_status attention_backward(hr_function *fn, hr_tensor *const *grad_out,
     hr__attention_args args = attention_args(hr_function_ctx(fn), qkv, y, lse);
     args.dout = hr_tensor_f32(grad_out[0]);
     args.dqkv = hr_tensor_f32(grad_in[0]);
-    return HR__LAUNCH("attention backward", hr__host_attention_back, args,
+    return HR__LAUNCH("attention backward", hr__k_attention_back, args,
                       HR__OUT(grad_in[0]), HR__IN(grad_out[0]), HR__IN(qkv), HR__IN(y),
                       HR__IN(lse));
 }
@@ -64,18 +64,15 @@ hr_status hr_op_attention(hr_tensor *qkv, int heads, int64_t seq_len, float rope
     HR_TRY(hr__op_out("attention", out));
     HR_TRY(check(qkv, heads, seq_len, rope_base));
     int64_t n = hr_tensor_dim(qkv, 0), width = hr_tensor_dim(qkv, 1) / 3;
-    struct attention_ctx ctx = {.heads = heads, .seq_len = seq_len};
+    struct attention_ctx ctx = {heads, seq_len, rope_base};
     hr_tensor *y = NULL, *lse = NULL;
     hr_status st;
-    /* Where there is no row, seq_len is any number. */
-    HR_TRY(
-        hr__rotary_table(n > 0 ? seq_len : 1, width / heads, rope_base, &ctx.rotary));
     HR_TRY_GOTO(st, hr_tensor_create(HR_F32, HR__DIMS(n, width), &y), fail);
     HR_TRY_GOTO(st, hr_tensor_create(HR_F32, HR__DIMS(n, heads), &lse), fail);
     hr__attention_args args = attention_args(&ctx, qkv, y, lse);
     HR_TRY_GOTO(st,
-                HR__LAUNCH("attention", hr__host_attention, args, HR__OUT(y),
-                           HR__OUT(lse), HR__IN(qkv)),
+                HR__LAUNCH("attention", hr__k_attention, args, HR__OUT(y), HR__OUT(lse),
+                           HR__IN(qkv)),
                 fail);
     HR_TRY_GOTO(st,
                 hr__op_record(&attention_class, &qkv, 1, (hr_tensor *[]){qkv, y, lse},

@@ -1,6 +1,6 @@
 /* cross_entropy: scale * sum of -log softmax(logits[n])[targets[n]], rows with target -1 left out.
  * Saved for backward: logits, targets, one log-sum-exp a row; no second [N,V]. */
-#include "ops/host/kernels.h"
+#include "ops/kernels.h"
 #include "ops/op.h"
 
 struct cross_entropy_ctx {
@@ -24,7 +24,7 @@ static hr_status cross_entropy_backward(hr_function *fn, hr_tensor *const *grad_
         .vocabulary = hr_tensor_dim(logits, 1),
         .scale = c->scale,
     };
-    return HR__LAUNCH("cross_entropy backward", hr__host_cross_entropy_back, args,
+    return HR__LAUNCH("cross_entropy backward", hr__k_cross_entropy_back, args,
                       HR__OUT(grad_in[0]), HR__IN(grad_out[0]), HR__IN(logits),
                       HR__IN(targets), HR__IN(lse));
 }
@@ -56,7 +56,7 @@ hr_status hr_op_cross_entropy(hr_tensor *logits, hr_tensor *targets, float scale
         .scale = scale,
     };
     HR_TRY_GOTO(st,
-                HR__LAUNCH("cross_entropy", hr__host_cross_entropy, args, HR__OUT(y),
+                HR__LAUNCH("cross_entropy", hr__k_cross_entropy, args, HR__OUT(y),
                            HR__OUT(lse), HR__IN(logits), HR__IN(targets)),
                 fail);
     HR_TRY_GOTO(st,

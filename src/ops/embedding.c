@@ -1,6 +1,6 @@
 /* embedding: rows of a table by id. Backward adds to the table's gradient in the order of the
  * tokens. V rows of the table, C width, N tokens. */
-#include "ops/host/kernels.h"
+#include "ops/kernels.h"
 #include "ops/op.h"
 
 struct embedding_ctx {
@@ -23,8 +23,8 @@ static hr_status embedding_backward(hr_function *fn, hr_tensor *const *grad_out,
         .width = hr_tensor_dim(dw, 1),
         .vocabulary = hr_tensor_dim(dw, 0),
     };
-    return HR__LAUNCH("embedding backward", hr__host_embedding_back, args,
-                      HR__INOUT(dw), HR__IN(grad_out[0]), HR__IN(ids));
+    return HR__LAUNCH("embedding backward", hr__k_embedding_back, args, HR__INOUT(dw),
+                      HR__IN(grad_out[0]), HR__IN(ids));
 }
 
 static const hr_function_class embedding_class = {.name = "embedding",
@@ -50,7 +50,7 @@ hr_status hr_op_embedding(hr_tensor *w, hr_tensor *ids, hr_tensor **out)
         .vocabulary = hr_tensor_dim(w, 0),
     };
     HR_TRY_GOTO(st,
-                HR__LAUNCH("embedding", hr__host_embedding, args, HR__OUT(y), HR__IN(w),
+                HR__LAUNCH("embedding", hr__k_embedding, args, HR__OUT(y), HR__IN(w),
                            HR__IN(ids)),
                 fail);
     HR_TRY_GOTO(st,

@@ -1,6 +1,6 @@
 /* grouped_linear: one product an expert over sorted rows. x [R,I], w [L,O,I] -> [R,O]. The limits
  * of the experts' rows go to the device as arguments of small launches, in stream order. */
-#include "ops/host/kernels.h"
+#include "ops/kernels.h"
 #include "ops/op.h"
 
 struct grouped_ctx {
@@ -28,7 +28,7 @@ static hr_status grouped_wgrad(const hr_wgrad_item *it)
     hr_tensor *dw = it->tensor[0], *dy = it->tensor[1], *x = it->tensor[2],
               *offsets = it->tensor[3];
     hr__grouped_args args = grouped_args(x, dw, dy, offsets);
-    return HR__LAUNCH("grouped wgrad", hr__host_grouped_dw, args, HR__INOUT(dw),
+    return HR__LAUNCH("grouped wgrad", hr__k_grouped_dw, args, HR__INOUT(dw),
                       HR__IN(dy), HR__IN(x), HR__IN(offsets));
 }
 
@@ -42,7 +42,7 @@ static hr_status grouped_backward(hr_function *fn, hr_tensor *const *grad_out,
         HR_TRY(hr_tensor_create(HR_F32, HR__DIMS(hr_tensor_dim(dy, 0), c->width),
                                 &grad_in[0]));
         hr__grouped_args args = grouped_args(grad_in[0], w, dy, offsets);
-        HR_TRY(HR__LAUNCH("grouped backward", hr__host_grouped_dx, args,
+        HR_TRY(HR__LAUNCH("grouped backward", hr__k_grouped_dx, args,
                           HR__OUT(grad_in[0]), HR__IN(dy), HR__IN(w), HR__IN(offsets)));
     }
     if (!hr_function_needs(fn, 1))
@@ -94,7 +94,7 @@ static hr_status upload(const int64_t *numbers, int64_t count, hr_tensor **out)
         hr__numbers_args args = {.to = (int64_t *)hr_tensor_data(t) + at};
         for (int i = 0; i < HR__NUMBERS && at + i < count; i++)
             args.number[args.count++] = numbers[at + i];
-        hr_status st = HR__LAUNCH("numbers", hr__host_numbers, args, HR__OUT(t));
+        hr_status st = HR__LAUNCH("numbers", hr__k_numbers, args, HR__OUT(t));
         if (st < 0) {
             hr_tensor_release(t);
             return st;
@@ -117,8 +117,8 @@ static hr_status product(hr_tensor *x, hr_tensor *w, hr_tensor *limits,
             HR_F32, HR__DIMS(hr_tensor_dim(x, 0), hr_tensor_dim(w, 1)), &y));
     hr__grouped_args args = grouped_args(x, w, y, limits);
     HR_TRY_GOTO(st,
-                HR__LAUNCH("grouped_linear", hr__host_grouped, args, HR__OUT(y),
-                           HR__IN(x), HR__IN(w), HR__IN(limits)),
+                HR__LAUNCH("grouped_linear", hr__k_grouped, args, HR__OUT(y), HR__IN(x),
+                           HR__IN(w), HR__IN(limits)),
                 fail);
     HR_TRY_GOTO(
         st,

@@ -1,6 +1,6 @@
 /* linear: y = x w^T; dx = dy w; dw += dy^T x. x [N,I], w [O,I]. The product for dw can wait in
  * a queue; now or later it is the same launch into the same buffer. */
-#include "ops/host/kernels.h"
+#include "ops/kernels.h"
 #include "ops/op.h"
 
 struct linear_ctx {
@@ -22,7 +22,7 @@ static hr_status linear_wgrad(const hr_wgrad_item *it)
         .a_across = true,
         .add = true,
     };
-    return HR__LAUNCH("linear wgrad", hr__host_gemm, args, HR__INOUT(dw), HR__IN(dy),
+    return HR__LAUNCH("linear wgrad", hr__k_gemm, args, HR__INOUT(dw), HR__IN(dy),
                       HR__IN(x));
 }
 
@@ -43,7 +43,7 @@ static hr_status linear_backward(hr_function *fn, hr_tensor *const *grad_out,
             .n = i,
             .k = o,
         };
-        HR_TRY(HR__LAUNCH("linear backward", hr__host_gemm, args, HR__OUT(grad_in[0]),
+        HR_TRY(HR__LAUNCH("linear backward", hr__k_gemm, args, HR__OUT(grad_in[0]),
                           HR__IN(dy), HR__IN(w)));
     }
     if (!hr_function_needs(fn, 1))
@@ -81,7 +81,7 @@ hr_status hr_op_linear(hr_tensor *x, hr_tensor *w, hr_wgrad_queue *queue,
         .b_across = true,
     };
     HR_TRY_GOTO(
-        st, HR__LAUNCH("linear", hr__host_gemm, args, HR__OUT(y), HR__IN(x), HR__IN(w)),
+        st, HR__LAUNCH("linear", hr__k_gemm, args, HR__OUT(y), HR__IN(x), HR__IN(w)),
         fail);
     HR_TRY_GOTO(st,
                 hr__op_record(&linear_class, (hr_tensor *[]){x, w}, 2, kept, 2,

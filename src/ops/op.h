@@ -1,6 +1,6 @@
 /* What the fronts of the operators share: checking operands, recording a function, saying which
  * memory a launch touches. A front checks, makes the outputs, launches, records; the
- * arithmetic is in the kernels of ops/host/. */
+ * arithmetic is in the kernels, see kernels.h. */
 #ifndef HR_OP_H
 #define HR_OP_H
 #include "base/try.h"
@@ -57,9 +57,10 @@ static inline hr_operand hr__op_use(const hr_tensor *t, hr_access access)
 
 /* Launch on the current stream: name, kernel, a struct of arguments, operands. */
 #define HR__LAUNCH(name, kernel, args, ...)                                            \
-    hr_launch(hr_stream_current(), (name), (kernel), &(args), sizeof(args),            \
-              (const hr_operand[]){__VA_ARGS__},                                       \
-              (int)(sizeof((const hr_operand[]){__VA_ARGS__}) / sizeof(hr_operand)))
+    hr__launch_kernel(                                                                 \
+        hr_stream_current(), (name), &(kernel), &(args), sizeof(args),                 \
+        (const hr_operand[]){__VA_ARGS__},                                             \
+        (int)(sizeof((const hr_operand[]){__VA_ARGS__}) / sizeof(hr_operand)))
 
 static inline int32_t *hr__op_i32(const hr_tensor *t)
 {

@@ -1,5 +1,5 @@
 /* The optimiser's kernels: sum of squares for the global norm, AdamW in place. No graph. */
-#include "ops/host/kernels.h"
+#include "ops/kernels.h"
 #include "ops/op.h"
 #include <math.h>
 
@@ -18,7 +18,7 @@ hr_status hr_op_sum_squares(hr_tensor *g, double *sum)
     hr__sum_squares_args args = {
         .x = hr_tensor_f32(g), .partial = partial, .count = count};
     args.sum = sum;
-    hr_status st = HR__LAUNCH("sum_squares", hr__host_sum_squares, args,
+    hr_status st = HR__LAUNCH("sum_squares", hr__k_sum_squares, args,
                               (hr_operand){sum, sizeof *sum, HR_READ_WRITE},
                               (hr_operand){partial, bytes, HR_WRITE}, HR__IN(g));
     hr_mem_free(partial, s);
@@ -63,6 +63,6 @@ hr_status hr_op_adamw(hr_tensor *w, hr_tensor *g, hr_tensor *m, hr_tensor *v,
                  .lr1 = (float)(opts->lr / (1 - pow(opts->beta1, step))),
                  .correct2 = (float)(1 / (1 - pow(opts->beta2, step)))},
     };
-    return HR__LAUNCH("adamw", hr__host_adamw, args, HR__INOUT(w), HR__INOUT(m),
+    return HR__LAUNCH("adamw", hr__k_adamw, args, HR__INOUT(w), HR__INOUT(m),
                       HR__INOUT(v), HR__IN(g));
 }

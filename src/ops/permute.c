@@ -1,6 +1,6 @@
 /* permute, unpermute, permute_probs: rows of N tokens to the M = N*K slots of their choices and
  * back. Each is the other's gradient: gather copies, combine adds a token's choices in order. */
-#include "ops/host/kernels.h"
+#include "ops/kernels.h"
 #include "ops/op.h"
 
 /* out[j] = x[source[j]] */
@@ -15,7 +15,7 @@ static hr_status gather(const char *name, const hr_tensor *x, const hr_tensor *s
         .from = hr_tensor_dim(x, 0),
         .width = hr_tensor_dim(x, 1),
     };
-    return HR__LAUNCH(name, hr__host_gather, args, HR__OUT(out), HR__IN(x),
+    return HR__LAUNCH(name, hr__k_gather, args, HR__OUT(out), HR__IN(x),
                       HR__IN(source));
 }
 
@@ -32,8 +32,7 @@ static hr_status combine(const char *name, const hr_tensor *x, const hr_tensor *
         .from = hr_tensor_dim(x, 0),
         .width = hr_tensor_dim(x, 1),
     };
-    return HR__LAUNCH(name, hr__host_combine, args, HR__OUT(out), HR__IN(x),
-                      HR__IN(slot));
+    return HR__LAUNCH(name, hr__k_combine, args, HR__OUT(out), HR__IN(x), HR__IN(slot));
 }
 
 static hr_status permute_backward(hr_function *fn, hr_tensor *const *grad_out,
@@ -120,7 +119,7 @@ static hr_status move_probs(const char *name, const hr_tensor *choices,
         .count = hr_tensor_count(slot),
         .back = back,
     };
-    return HR__LAUNCH(name, hr__host_permute_probs, args,
+    return HR__LAUNCH(name, hr__k_permute_probs, args,
                       hr__op_use(choices, back ? HR_WRITE : HR_READ),
                       hr__op_use(slots, back ? HR_READ : HR_WRITE), HR__IN(slot));
 }

@@ -1,6 +1,6 @@
 /* rmsnorm: x / sqrt(mean(x^2) + eps) * g by row. Only the inputs are saved; backward finds the root mean
  * square again. */
-#include "ops/host/kernels.h"
+#include "ops/kernels.h"
 #include "ops/op.h"
 
 struct rmsnorm_ctx {
@@ -32,9 +32,9 @@ static hr_status rmsnorm_backward(hr_function *fn, hr_tensor *const *grad_out,
         .width = width,
         .eps = c->eps,
     };
-    st = HR__LAUNCH("rmsnorm backward", hr__host_rmsnorm_back, args,
-                    HR__OUT(grad_in[0]), HR__INOUT(dg), HR__OUT(partial), HR__IN(x),
-                    HR__IN(g), HR__IN(grad_out[0]));
+    st = HR__LAUNCH("rmsnorm backward", hr__k_rmsnorm_back, args, HR__OUT(grad_in[0]),
+                    HR__INOUT(dg), HR__OUT(partial), HR__IN(x), HR__IN(g),
+                    HR__IN(grad_out[0]));
     hr_tensor_release(partial);
     return st;
 }
@@ -61,7 +61,7 @@ hr_status hr_op_rmsnorm(hr_tensor *x, hr_tensor *g, float eps, hr_tensor **out)
     };
     HR_TRY_GOTO(
         st,
-        HR__LAUNCH("rmsnorm", hr__host_rmsnorm, args, HR__OUT(y), HR__IN(x), HR__IN(g)),
+        HR__LAUNCH("rmsnorm", hr__k_rmsnorm, args, HR__OUT(y), HR__IN(x), HR__IN(g)),
         fail);
     HR_TRY_GOTO(st,
                 hr__op_record(&rmsnorm_class, (hr_tensor *[]){x, g}, 2,

@@ -1,6 +1,6 @@
 /* router: softmax over the experts, the top K, and the load-balance loss by sequence. Saved for
  * backward: logits and choices; the probabilities are found again. */
-#include "ops/host/kernels.h"
+#include "ops/kernels.h"
 #include "ops/op.h"
 
 struct router_ctx {
@@ -27,9 +27,8 @@ static hr_status router_backward(hr_function *fn, hr_tensor *const *grad_out,
         .aux_scale = c->aux_scale,
         .normalize = c->normalize,
     };
-    return HR__LAUNCH("router backward", hr__host_router_back, args,
-                      HR__OUT(grad_in[0]), HR__IN(grad_out[0]), HR__IN(logits),
-                      HR__IN(index));
+    return HR__LAUNCH("router backward", hr__k_router_back, args, HR__OUT(grad_in[0]),
+                      HR__IN(grad_out[0]), HR__IN(logits), HR__IN(index));
 }
 
 static const hr_function_class router_class = {.name = "router",
@@ -76,7 +75,7 @@ static hr_status launch(const hr_tensor *logits, const hr_router_opts *opts,
         .normalize = opts->normalize,
     };
     hr_status st =
-        HR__LAUNCH("router", hr__host_router, args, HR__OUT(probs), HR__OUT(index),
+        HR__LAUNCH("router", hr__k_router, args, HR__OUT(probs), HR__OUT(index),
                    HR__INOUT(aux), HR__OUT(losses), HR__IN(logits));
     hr_tensor_release(losses);
     return st;

@@ -1,5 +1,5 @@
 /* sort_choices: where each (token, choice) goes when the copies are sorted by expert. */
-#include "ops/host/kernels.h"
+#include "ops/kernels.h"
 #include "ops/op.h"
 
 hr_status hr_op_sort_choices(hr_tensor *index, int experts, hr_tensor **source,
@@ -34,7 +34,7 @@ hr_status hr_op_sort_choices(hr_tensor *index, int experts, hr_tensor **source,
         .experts = experts,
     };
     HR_TRY_GOTO(st,
-                HR__LAUNCH("sort_choices", hr__host_sort_choices, args, HR__OUT(from),
+                HR__LAUNCH("sort_choices", hr__k_sort_choices, args, HR__OUT(from),
                            HR__OUT(to), HR__OUT(count), HR__IN(index)),
                 fail);
     *source = from;

@@ -1,6 +1,6 @@
 /* swiglu: silu(a) * b, rows scaled: x [N,2D] = [a | b] -> [N,D]; `scale` [N] is the router's weight
  * of the row, so that what follows is a plain sum. */
-#include "ops/host/kernels.h"
+#include "ops/kernels.h"
 #include "ops/op.h"
 
 /* How many rows there are is the last of these numbers in device memory. */
@@ -30,9 +30,9 @@ static hr_status swiglu_backward(hr_function *fn, hr_tensor *const *grad_out,
         .width = hr_tensor_dim(x, 1) / 2,
         .live = last_number(live),
     };
-    return HR__LAUNCH("swiglu backward", hr__host_swiglu_back, args,
-                      HR__OUT(grad_in[0]), HR__OUT(grad_in[1]), HR__IN(x),
-                      HR__IN(scale), HR__IN(grad_out[0]), HR__IN(live));
+    return HR__LAUNCH("swiglu backward", hr__k_swiglu_back, args, HR__OUT(grad_in[0]),
+                      HR__OUT(grad_in[1]), HR__IN(x), HR__IN(scale),
+                      HR__IN(grad_out[0]), HR__IN(live));
 }
 
 static const hr_function_class swiglu_class = {.name = "swiglu",
@@ -61,7 +61,7 @@ static hr_status swiglu(hr_tensor *x, hr_tensor *scale, hr_tensor *live,
         .live = last_number(live),
     };
     HR_TRY_GOTO(st,
-                HR__LAUNCH("swiglu", hr__host_swiglu, args, HR__OUT(y), HR__IN(x),
+                HR__LAUNCH("swiglu", hr__k_swiglu, args, HR__OUT(y), HR__IN(x),
                            HR__IN(scale), HR__IN(live)),
                 fail);
     HR_TRY_GOTO(st,

@@ -1,8 +1,15 @@
 /* Host kernels of attention: a part is one head of one sequence. */
-#include "ops/host/kernels.h"
+#include "base/try.h"
+#include "ops/host/host_parts.h"
 
-static hr__head head_of(const hr__attention_args *a, int i)
+struct attention {
+    hr__attention_args args;
+    const float *rotary;
+};
+
+static hr__head head_of(const struct attention *all, int i)
 {
+    const hr__attention_args *a = &all->args;
     int64_t sequence = i / a->heads, head = i % a->heads, d = a->head_width;
     int64_t width = a->heads * d, row = sequence * a->seq_len;
     int64_t at = row * 3 * width + head * d, out_at = row * width + head * d;
@@ -14,7 +21,7 @@ static hr__head head_of(const hr__attention_args *a, int i)
         .out = a->out + out_at,
         .out_stride = width,
         .lse = a->lse + i * a->seq_len,
-        .rotary = a->rotary,
+        .rotary = all->rotary,
         .seq_len = a->seq_len,
         .width = d,
     };
@@ -29,9 +36,9 @@ static hr__head head_of(const hr__attention_args *a, int i)
 
 static hr_status attention_part(void *arg, int i)
 {
-    const hr__attention_args *a = arg;
+    const struct attention *a = arg;
     const hr__vec *vec = hr__vec_best();
-    bool back = a->dqkv != NULL;
+    bool back = a->args.dqkv != NULL;
     hr__head h = head_of(a, i);
     h.scratch =
         hr__scratch(vec->attention_scratch(h.seq_len, h.width, back) * sizeof(float));
@@ -43,8 +50,12 @@ static hr_status attention_part(void *arg, int i)
 
 hr_status hr__host_attention(const void *args, hr_team *team)
 {
-    hr__attention_args a = *(const hr__attention_args *)args;
-    return hr__parts_run(team, a.sequences * a.heads, attention_part, &a);
+    struct attention all = {.args = *(const hr__attention_args *)args};
+    const hr__attention_args *a = &all.args;
+    if (a->sequences == 0) /* then seq_len is any number */
+        return HR_OK;
+    HR_TRY(hr__rotary_table(a->seq_len, a->head_width, a->rope_base, &all.rotary));
+    return hr__parts_run(team, a->sequences * a->heads, attention_part, &all);
 }
 
 hr_status hr__host_attention_back(const void *args, hr_team *team)

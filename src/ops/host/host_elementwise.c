@@ -1,7 +1,7 @@
 /* Host kernels that go element by element or row by row: add, rmsnorm, swiglu, cross_entropy,
  * sum_squares, adamw. */
 #include "base/try.h"
-#include "ops/host/kernels.h"
+#include "ops/host/host_parts.h"
 
 /* A part of rows: as many as make HR__FLAT_ITEMS elements, by the width alone. */
 static int64_t rows_a_part(int64_t width)

@@ -1,7 +1,7 @@
 /* Host kernels of the products: row-major sgemm of the BLAS over tiles whose shape follows from
  * the operands alone. Each tile is one call on one thread; the BLAS runs no threads of its own. */
 #include "base/try.h"
-#include "ops/host/kernels.h"
+#include "ops/host/host_parts.h"
 #include <cblas.h>
 #include <pthread.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* What the host kernels share: parts, checking of indices, scratch, rotary tables. */
-#include "ops/host/kernels.h"
+#include "ops/host/host_parts.h"
 #include <math.h>
 #include <pthread.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
  * sequences. Per sequence: loss = E / (K T) * sum_e count_e * mean_t p_te, so its gradient for every
  * p_te of the sequence is aux_scale * E / (K T) * count_e / T. */
 #include "base/try.h"
-#include "ops/host/kernels.h"
+#include "ops/host/host_parts.h"
 #include <string.h>
 
 enum { PART_ROWS = 256 };
@@ -41,14 +41,13 @@ static float chosen_sum(const float *p, const int32_t *index, int64_t top_k)
 static void balance(const hr__router_args *a, const float *p, const int32_t *index,
                     float *by_expert, float *loss)
 {
-    double tokens = (double)a->seq_len, sum = 0;
-    double weight =
-        (double)a->aux_scale * (double)a->experts / ((double)a->top_k * tokens);
+    double sum = 0;
     memset(by_expert, 0, (size_t)a->experts * sizeof *by_expert);
     for (int64_t i = 0; i < a->seq_len * a->top_k; i++)
         by_expert[index[i]] += 1;
     for (int64_t e = 0; e < a->experts; e++)
-        by_expert[e] = (float)(weight * (double)by_expert[e] / tokens);
+        by_expert[e] = hr__balance_grad(a->aux_scale, a->experts, a->top_k, a->seq_len,
+                                        (double)by_expert[e]);
     if (!loss)
         return;
     for (int64_t t = 0; t < a->seq_len; t++)

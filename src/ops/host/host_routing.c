@@ -1,7 +1,7 @@
 /* Host kernels that move rows by index: embedding, sort_choices, gather and combine. Sums go in
  * the order of the tokens, and of a token's choices. */
 #include "base/try.h"
-#include "ops/host/kernels.h"
+#include "ops/host/host_parts.h"
 #include <string.h>
 
 enum { PART_ROWS = 256, PART_COLS = 256 };

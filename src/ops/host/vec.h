@@ -3,16 +3,9 @@
  * differ between instruction sets, never between calls. */
 #ifndef HR_VEC_H
 #define HR_VEC_H
+#include "ops/formulas.h" /* hr__adamw_rate */
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
-
-typedef struct hr__adamw_rate {
-    float grad_scale, beta1, beta2, eps;
-    float decay;    /* lr * weight_decay */
-    float lr1;      /* lr / (1 - beta1^step) */
-    float correct2; /* 1 / (1 - beta2^step) */
-} hr__adamw_rate;
 
 /* One head of one sequence: T rows of q, k, v `stride` floats apart, of the gradient alike; rows of
  * out and dout `out_stride` apart. `rotary` holds width/2 cosines and width/2 sines a position. */

@@ -99,8 +99,8 @@ static void load_rotated(const struct plan *p, float *restrict to,
         float *y = to + t * p->dp;
         HR__SIMD
         for (int64_t i = 0; i < half; i++) {
-            y[i] = scale * (a[i] * c[i] - b[i] * s[i]);
-            y[i + half] = scale * (b[i] * c[i] + a[i] * s[i]);
+            y[i] = scale * hr__turned(a[i], b[i], c[i], s[i]);
+            y[i + half] = scale * hr__turned(b[i], a[i], c[i], -s[i]);
         }
         memset(y + p->d, 0, (size_t)(p->dp - p->d) * sizeof *y);
     }
@@ -119,8 +119,8 @@ static void store_rotated(const struct plan *p, float *restrict to, int64_t stri
         float *y = to + t * stride;
         HR__SIMD
         for (int64_t i = 0; i < half; i++) {
-            y[i] = scale * (a[i] * c[i] + b[i] * s[i]);
-            y[i + half] = scale * (b[i] * c[i] - a[i] * s[i]);
+            y[i] = scale * hr__turned(a[i], b[i], c[i], -s[i]);
+            y[i + half] = scale * hr__turned(b[i], a[i], c[i], s[i]);
         }
     }
 }

@@ -26,14 +26,14 @@ static void vec_rmsnorm(float *restrict y, const float *restrict x,
         HR__SIMD_SUM(squares)
         for (int64_t i = 0; i < width; i++)
             squares += x[i] * x[i];
-        float factor = 1.0F / sqrtf(squares / (float)width + eps);
+        float factor = hr__rms_factor(squares, width, eps);
         HR__SIMD
         for (int64_t i = 0; i < width; i++)
             y[i] = x[i] * factor * g[i];
     }
 }
 
-/* With f = 1 / rms: dx = f (g dy - x f^2 mean(g dy x)), dg += dy x f. */
+/* dg += dy x f, f being one over the root mean square. */
 static void vec_rmsnorm_back(float *restrict dx, float *restrict dg,
                              const float *restrict x, const float *restrict g,
                              const float *restrict dy, int64_t rows, int64_t width,
@@ -48,11 +48,11 @@ static void vec_rmsnorm_back(float *restrict dx, float *restrict dg,
             squares += x[i] * x[i];
             dot += x[i] * g[i] * dy[i];
         }
-        float f = 1.0F / sqrtf(squares / (float)width + eps);
-        float along = f * f * f * dot / (float)width;
+        float f = hr__rms_factor(squares, width, eps);
+        float along = hr__rms_along(f, dot, width);
         HR__SIMD
         for (int64_t i = 0; i < width; i++)
-            dx[i] = f * g[i] * dy[i] - along * x[i];
+            dx[i] = hr__rmsnorm_dx(x[i], g[i], dy[i], f, along);
         if (!dg)
             continue;
         HR__SIMD
@@ -70,7 +70,7 @@ static void vec_swiglu(float *restrict y, const float *restrict x,
         float s = scale ? scale[n] : 1.0F;
         HR__SIMD
         for (int64_t i = 0; i < width; i++)
-            y[i] = s * a[i] * vec_sigmoid(a[i]) * b[i];
+            y[i] = hr__swiglu_value(a[i], b[i], vec_sigmoid(a[i]), s);
     }
 }
 
@@ -84,10 +84,8 @@ static void vec_swiglu_back(float *restrict dx, float *restrict dscale,
         float s = scale ? scale[n] : 1.0F, dot = 0;
         HR__SIMD_SUM(dot)
         for (int64_t i = 0; i < width; i++) {
-            float gate = vec_sigmoid(a[i]), silu = a[i] * gate, d = dy[i];
-            dot += d * silu * b[i];
-            da[i] = s * d * b[i] * (gate + silu * (1.0F - gate));
-            db[i] = s * d * silu;
+            dot += hr__swiglu_grad(a[i], b[i], vec_sigmoid(a[i]), s, dy[i], da + i,
+                                   db + i);
         }
         if (dscale)
             dscale[n] = dot;
@@ -158,12 +156,8 @@ static void vec_adamw(float *restrict w, const float *restrict g, float *restric
 {
     const hr__adamw_rate r = *rate;
     HR__SIMD
-    for (int64_t i = 0; i < count; i++) {
-        float d = g[i] * r.grad_scale;
-        m[i] = r.beta1 * m[i] + (1.0F - r.beta1) * d;
-        v[i] = r.beta2 * v[i] + (1.0F - r.beta2) * d * d;
-        w[i] -= r.decay * w[i] + r.lr1 * m[i] / (sqrtf(v[i] * r.correct2) + r.eps);
-    }
+    for (int64_t i = 0; i < count; i++)
+        w[i] = hr__adamw_weight(w[i], g[i], m + i, v + i, r);
 }
 
 #endif
