@@ -2,7 +2,7 @@
  *
  * The calling thread only issues; work runs in issue order within a stream, and in no order
  * across streams unless an event orders it. These are CUDA's rules and every backend keeps
- * them. Backends: "host" (a stream is a thread with a queue).
+ * them. Backends: "host" (a stream is a thread with a queue), "cuda" (where build and machine have it).
  *
  *     hr_device_open("host", NULL, &dev);
  *     hr_device_set_current(dev);
@@ -62,11 +62,13 @@ HR_API void hr_device_close(hr_device *dev);
 HR_API void hr_device_set_current(hr_device *dev);
 HR_API hr_device *hr_device_current(void);
 HR_API const char *hr_device_backend(const hr_device *dev);
+/* The same in some more words, such as versions: "CUDA on test double", "host". */
+HR_API void hr_device_describe(hr_device *dev, char *out, size_t cap);
 HR_API int hr_device_rank(const hr_device *dev);
 HR_API int hr_device_cores(const hr_device *dev);
 HR_API hr_stream *hr_device_default_stream(hr_device *dev);
 
-/* Numerically lower is more urgent, as in CUDA; host: 0 and -5. */
+/* Numerically lower is more urgent; host: 0 and -5, as on most CUDA devices. */
 HR_API void hr_device_priority_range(hr_device *dev, int *least, int *greatest);
 
 /* Blocks until all its streams are empty. Returns the device's cause of failure, if any. */
@@ -149,7 +151,7 @@ typedef struct hr_operand {
     hr_access access;
 } hr_operand;
 
-/* Enqueue `kernel(args)` on `s`. `args` are copied (at most HR_LAUNCH_ARGS bytes, 16-aligned
+/* Enqueue `kernel(args)`, a function of the host, on `s`. `args` are copied (at most HR_LAUNCH_ARGS bytes, 16-aligned
  * when read); `name` is a literal or interned. `operands` say which memory the work touches:
  * for the stream checker, which costs nothing when it is off (hr_device_opts.check). It finds
  * what no event orders, uses after a free and frees that forget a stream; the first finding
@@ -157,7 +159,8 @@ typedef struct hr_operand {
  * "use_after_free", "unguarded_free".
  * Blocks while the queue is full.
  * A kernel that returns an error fails the device with that thread's hr_last_error().
- * Errors: ERR_INVALID. */
+ * Errors: ERR_INVALID; ERR_UNSUPPORTED "host_kernel" where an operand is memory that the host cannot
+ * reach (CUDA, unless it is managed). */
 HR_API HR_RESULT hr_status hr_launch(hr_stream *s, const char *name, hr_kernel kernel,
                                      const void *args, size_t arg_bytes,
                                      const hr_operand *operands, int n_operands);

@@ -7,6 +7,10 @@
 #include "device/device_ops.h"
 #include "trace/probe.h"
 
+#ifndef HR__WHY_NO_CUDA /* CMake's reason */
+#define HR__WHY_NO_CUDA "this build has no CUDA backend"
+#endif
+
 /* Every name that hr_device_open() knows; no table: the backend is off, and why. */
 static const struct backend {
     const char *name;
@@ -14,7 +18,11 @@ static const struct backend {
     const char *why_off;
 } backends[] = {
     {"host", &hr__host_ops, NULL},
-    {"cuda", NULL, "this build has no CUDA backend"},
+#ifdef HR_WITH_CUDA
+    {"cuda", &hr__cuda_ops, NULL},
+#else
+    {"cuda", NULL, HR__WHY_NO_CUDA},
+#endif
 };
 
 static hr_status find_backend(const char *name, const hr_device_ops **out)
@@ -28,7 +36,8 @@ static hr_status find_backend(const char *name, const hr_device_ops **out)
         *out = backends[i].ops;
         return HR_OK;
     }
-    return hr_fail(HR_ERR_INVALID, "backend", "no device backend '%s'; there is 'host'",
+    return hr_fail(HR_ERR_INVALID, "backend",
+                   "no device backend '%s'; there are 'host' and 'cuda'",
                    name ? name : "(null)");
 }
 
@@ -92,6 +101,8 @@ hr_status hr_device_open(const char *backend, const hr_device_opts *opts,
     dev->ops = ops;
     dev->rank = o->rank;
     dev->cores = o->cores ? o->cores : 1;
+    dev->least = ops->least;
+    dev->greatest = ops->greatest;
     dev->blocking = o->launch_blocking || env_is_on("HEADRACE_LAUNCH_BLOCKING");
     hr__fail_init(&dev->fail);
     hr__pool_init(&dev->pool, dev, o->memory, wants_poison(o->poison));
@@ -105,7 +116,7 @@ hr_status hr_device_open(const char *backend, const hr_device_opts *opts,
         return st;
     }
     hr_stream *first;
-    st = hr__stream_new(dev, ops->least, "compute", &first);
+    st = hr__stream_new(dev, dev->least, "compute", &first);
     if (st < 0) {
         hr_device_close(dev);
         return st;
@@ -135,6 +146,14 @@ const char *hr_device_backend(const hr_device *dev)
     return dev ? dev->ops->name : "";
 }
 
+void hr_device_describe(hr_device *dev, char *out, size_t cap)
+{
+    if (dev && dev->ops->describe)
+        dev->ops->describe(dev, out, cap);
+    else if (cap)
+        snprintf(out, cap, "%s", hr_device_backend(dev));
+}
+
 int hr_device_rank(const hr_device *dev)
 {
     return dev ? dev->rank : -1;
@@ -152,7 +171,7 @@ hr_stream *hr_device_default_stream(hr_device *dev)
 
 void hr_device_priority_range(hr_device *dev, int *least, int *greatest)
 {
-    int lo = dev ? dev->ops->least : 0, hi = dev ? dev->ops->greatest : 0;
+    int lo = dev ? dev->least : 0, hi = dev ? dev->greatest : 0;
     HR_PROBE(.kind = HR_PROBE_PRIORITY_RANGE, .value = lo, .extra = hi);
     if (least)
         *least = lo;

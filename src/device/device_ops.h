@@ -9,6 +9,7 @@
 #define HR_DEVICE_OPS_H
 #include "device/device_fail.h"
 #include "device/memory_pool.h"
+#include "device/native_launch.h"
 #include "device/order_clock.h"
 #include "device/stream_check.h"
 #include <sched.h>
@@ -25,7 +26,7 @@ typedef struct hr__launch {
 
 typedef struct hr_device_ops {
     const char *name;    /* the word hr_device_open() takes */
-    int least, greatest; /* priorities */
+    int least, greatest; /* priorities, unless device_init sets those of the device */
     size_t device_size, stream_size, event_size;
 
     hr_status (*device_init)(hr_device *dev);
@@ -50,16 +51,22 @@ typedef struct hr_device_ops {
     void (*event_wait)(hr_event *e, hr_stream *s);
     void (*event_drain)(hr_event *e);
     bool (*event_reached)(hr_event *e);
+    /* Optional. NULL: it holds nothing. Waits already issued stay valid. */
+    void (*event_fini)(hr_event *e);
 
     /* Each enqueues on s and returns at once, or blocks while the queue is full. */
     void (*launch)(hr_stream *s, const hr__launch *l);
     void (*copy)(hr_stream *s, void *dst, const void *src, size_t bytes);
     void (*fill)(hr_stream *s, const char *name, void *dst, int byte, size_t bytes);
+    /* Optional. NULL: there is no other work than host kernels. See native_launch.h. */
+    void (*launch_native)(hr_stream *s, const hr__native_launch *n);
 
     /* Whole slabs of memory, 64-byte aligned at least; NULL when there is none. */
     void *(*slab_reserve)(hr_device *dev, size_t bytes);
     void (*slab_release)(hr_device *dev, void *slab, size_t bytes);
 
+    /* Optional. NULL: its name says all. In a few words, "CUDA 13.0, ...". */
+    void (*describe)(hr_device *dev, char *out, size_t cap);
     /* Optional. NULL: it is on no PCI bus. "0000:3b:00.0" */
     hr_status (*pci_bus_id)(hr_device *dev, char *out, size_t cap);
     /* Optional. NULL: it has no threads. All of them keep to `cpus`, or none; streams are empty. */
@@ -69,6 +76,8 @@ typedef struct hr_device_ops {
 struct hr_device {
     const hr_device_ops *ops; /* this and the next line: set at open, then constant */
     int rank, cores;
+    int least, greatest;   /* priorities */
+    bool apart;            /* host kernels cannot touch its memory */
     bool blocking;         /* each launch has run before hr_launch() returns */
     hr_timeline *timeline; /* issuing thread */
     uint64_t nodes;        /* issuing thread; numbers of hr_span_begin() */
@@ -109,6 +118,7 @@ struct hr_event {
 };
 
 extern const hr_device_ops hr__host_ops;
+extern const hr_device_ops hr__cuda_ops; /* where the build has it: HR_WITH_CUDA */
 
 /* Make a stream or an event without the probe seeing it. */
 hr_status hr__stream_new(hr_device *dev, int priority, const char *name,

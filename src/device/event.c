@@ -32,10 +32,18 @@ static void put_idle(hr_device *dev, hr_event *e)
     dev->n_idle_events++;
 }
 
-static void free_list(hr_event *e)
+static void end(hr_event *e)
+{
+    if (e->dev->ops->event_fini)
+        e->dev->ops->event_fini(e);
+}
+
+static void free_list(hr_event *e, bool lives)
 {
     while (e) {
         hr_event *next = e->next;
+        if (lives)
+            end(e);
         free(e);
         e = next;
     }
@@ -43,8 +51,8 @@ static void free_list(hr_event *e)
 
 void hr__events_free(hr_device *dev)
 {
-    free_list(dev->events);
-    free_list(dev->idle_events);
+    free_list(dev->events, true);
+    free_list(dev->idle_events, false);
 }
 
 hr_status hr__event_new(hr_device *dev, hr_event **out)
@@ -80,6 +88,7 @@ void hr_event_destroy(hr_event *e)
         e->dev->events = e->next;
     if (e->next)
         e->next->prev = e->prev;
+    end(e);
     put_idle(e->dev, e);
 }
 

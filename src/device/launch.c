@@ -24,12 +24,30 @@ static hr_status check_launch(const hr_stream *s, const char *name, hr_kernel ke
     return HR_OK;
 }
 
+/* A host kernel that touches memory it cannot reach ends the process; so it is not launched. */
+static hr_status check_reach(const hr_stream *s, const char *name,
+                             const hr_operand *operands, int n)
+{
+    for (int i = 0; i < n; i++) {
+        const hr_device *owner =
+            operands[i].ptr ? hr__slab_owner(operands[i].ptr) : NULL;
+        if (owner && owner->apart)
+            return hr_fail(HR_ERR_UNSUPPORTED, "host_kernel",
+                           "launch '%s' on '%s': a kernel of the host, which cannot "
+                           "reach memory of a '%s' device",
+                           name, s->name, owner->ops->name);
+    }
+    return HR_OK;
+}
+
 hr_status hr_launch(hr_stream *s, const char *name, hr_kernel kernel, const void *args,
                     size_t arg_bytes, const hr_operand *operands, int n_operands)
 {
     if (!s || !name || !kernel || arg_bytes > HR_LAUNCH_ARGS || (!args && arg_bytes) ||
         n_operands < 0 || (!operands && n_operands))
         return check_launch(s, name, kernel, args, arg_bytes, operands, n_operands);
+    if (s->dev->apart)
+        HR_TRY(check_reach(s, name, operands, n_operands));
     if (s->dev->check)
         hr__check_launch(s->dev->check, s, name, operands, n_operands);
     hr__launch l = {

@@ -26,11 +26,11 @@ static int free_id(const hr_device *dev)
     return id;
 }
 
-static int clamp_priority(const hr_device_ops *ops, int p)
+static int clamp_priority(const hr_device *dev, int p)
 {
-    if (p > ops->least)
-        return ops->least;
-    return p < ops->greatest ? ops->greatest : p;
+    if (p > dev->least)
+        return dev->least;
+    return p < dev->greatest ? dev->greatest : p;
 }
 
 hr_status hr__stream_attach(hr_stream *s)
@@ -56,7 +56,7 @@ static hr_status make(hr_device *dev, int priority, const char *name,
     widen_clocks(id);
     s->dev = dev;
     s->id = id;
-    s->priority = clamp_priority(dev->ops, priority);
+    s->priority = clamp_priority(dev, priority);
     s->foreign = foreign != NULL;
     s->issued = dev->retired[id];
     snprintf(s->name, sizeof s->name, "%s", name);
@@ -81,7 +81,7 @@ hr_status hr__stream_new(hr_device *dev, int priority, const char *name,
 hr_status hr__stream_wrap(hr_device *dev, const char *name,
                           const hr_stream_wrap_opts *foreign, hr_stream **out)
 {
-    return make(dev, dev->ops->least, name, foreign, out);
+    return make(dev, dev->least, name, foreign, out);
 }
 
 hr_status hr_stream_create(hr_device *dev, const hr_stream_opts *opts, hr_stream **out)
@@ -91,7 +91,7 @@ hr_status hr_stream_create(hr_device *dev, const hr_stream_opts *opts, hr_stream
                        dev ? "place for the stream" : "device");
     *out = NULL;
     HR_CHECK_OPTS(opts, hr_stream_opts);
-    int priority = opts ? opts->priority : dev->ops->least;
+    int priority = opts ? opts->priority : dev->least;
     const char *name = opts && opts->name ? opts->name : "stream";
     HR_TRY(hr__stream_new(dev, priority, name, out));
     HR_PROBE(.kind = HR_PROBE_NEW_STREAM, .a = *out, .value = (*out)->priority);

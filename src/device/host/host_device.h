@@ -15,6 +15,7 @@
 
 #include "device/device_ops.h"
 #include "device/host/host_counter.h"
+#include "device/kernel_spans.h"
 
 enum { HR__RING = 1024 };
 
@@ -45,13 +46,6 @@ typedef struct hr__host_device {
     hr_team *team;                       /* NULL: one core */
     hr__host_lane lanes[HR_MAX_STREAMS]; /* by id of stream */
 } hr__host_device;
-
-/* The node that launches ran for last, and whose span is not in the lane yet. */
-typedef struct hr__open_node {
-    uint64_t node; /* 0: none */
-    hr_mark mark;
-    int64_t begin_ns, end_ns;
-} hr__open_node;
 
 typedef struct hr__foreign hr__foreign;
 
@@ -91,7 +85,6 @@ void hr__host_mark(hr__host_stream *h); /* queue an entry that does nothing */
 void *hr__host_worker(void *stream);
 /* Work off entry `at`; false: it was the end of the stream. */
 bool hr__host_work(hr__host_stream *s, uint64_t at);
-void hr__host_close_node(hr__host_stream *s);
 
 /* host_team.c. NULL, which is a team of one, if there are fewer cores than two. */
 hr_status hr__team_create(int cores, int rank, hr_team **out);

@@ -121,7 +121,7 @@ void hr__host_stream_drain(hr_stream *s)
         hr__host_mark(h); /* behind what others have put there */
     h->done_seen = hr__counter_wait(h->done, h->head);
     if (h->open.node && !hr__mark_is_open(s, h->open.node))
-        hr__host_close_node(h);
+        hr__node_close(&h->open, s->lane);
 }
 
 bool hr__host_stream_idle(hr_stream *s)

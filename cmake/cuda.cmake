@@ -1,0 +1,35 @@
+# HEADRACE_CUDA: auto builds the CUDA backend where the toolkit's headers are; ON insists on them; OFF leaves
+# it out. No library of CUDA is linked: the runtime is loaded when a device is opened.
+# Sets HEADRACE_CUDA_FOUND, HEADRACE_CUDA_ROOT and the target hr_cuda_headers, or HEADRACE_CUDA_WHY.
+set(HEADRACE_CUDA auto CACHE STRING "CUDA backend: auto, ON or OFF")
+set(HEADRACE_CUDA_FOUND FALSE)
+if(HEADRACE_CUDA)
+  find_path(HEADRACE_CUDA_INCLUDE cuda_runtime_api.h
+    HINTS ENV CUDA_HOME ENV CUDA_PATH PATHS /usr/local/cuda /opt/cuda PATH_SUFFIXES include
+    DOC "headers of the CUDA toolkit")
+  if(HEADRACE_CUDA_INCLUDE)
+    set(HEADRACE_CUDA_FOUND TRUE)
+  elseif(HEADRACE_CUDA STREQUAL "auto")
+    set(HEADRACE_CUDA_WHY "no CUDA toolkit was found at build time")
+  else()
+    message(FATAL_ERROR "HEADRACE_CUDA=${HEADRACE_CUDA}: no cuda_runtime_api.h; set CUDA_HOME")
+  endif()
+else()
+  set(HEADRACE_CUDA_WHY "built with HEADRACE_CUDA=${HEADRACE_CUDA}")
+endif()
+
+if(HEADRACE_CUDA_FOUND)
+  get_filename_component(HEADRACE_CUDA_ROOT ${HEADRACE_CUDA_INCLUDE} DIRECTORY)
+  file(STRINGS ${HEADRACE_CUDA_INCLUDE}/cuda_runtime_api.h version REGEX "^#define +CUDART_VERSION +[0-9]+")
+  string(REGEX MATCH "[0-9]+$" version "${version}")
+  math(EXPR HEADRACE_CUDA_MAJOR "${version} / 1000")
+  math(EXPR minor "${version} % 1000 / 10")
+  # Where a runtime is looked for when the loader's own folders have none; absent on the machine of a user.
+  find_library(HEADRACE_CUDART cudart HINTS ${HEADRACE_CUDA_ROOT} PATH_SUFFIXES lib64 lib
+    DOC "the CUDA runtime, for tests and as the last place to look at run time")
+  add_library(hr_cuda_headers INTERFACE)
+  target_include_directories(hr_cuda_headers SYSTEM INTERFACE ${HEADRACE_CUDA_INCLUDE})
+  message(STATUS "CUDA backend: on, headers ${HEADRACE_CUDA_MAJOR}.${minor} in ${HEADRACE_CUDA_ROOT}")
+else()
+  message(STATUS "CUDA backend: off, ${HEADRACE_CUDA_WHY}")
+endif()
