@@ -22,6 +22,9 @@ else()
   message(STATUS "MPI engine: off, ${HEADRACE_MPI_WHY}")
 endif()
 
+# What the tests of a second library need, and no more.
+add_custom_target(mpi_smoke)
+
 set(mpi_environment OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
   OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1
   OMPI_MCA_hwloc_base_binding_policy=none)
@@ -38,4 +41,9 @@ function(hr_mpi_test name ranks target)
     add_test(NAME ${name} COMMAND ${CMAKE_COMMAND} -E echo "skipped: ${HEADRACE_MPI_WHY}")
     set_tests_properties(${name} PROPERTIES LABELS mpi SKIP_REGULAR_EXPRESSION "^skipped")
   endif()
+endfunction()
+# hr_mpi_smoke(target tests...): these tests, of that program, are also run over a second MPI library.
+function(hr_mpi_smoke target)
+  set_tests_properties(${ARGN} PROPERTIES LABELS "mpi;smoke")
+  add_dependencies(mpi_smoke ${target})
 endfunction()

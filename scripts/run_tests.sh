@@ -1,7 +1,8 @@
 #!/bin/sh
 # Builds and runs the tests in each build that proves something (release, and again under the stream
 # checker, which must find nothing, with some steps of the demo; asan, everything; tsan, the
-# tests with that label), then lint. The last line alone: `N passed, N failed, N skipped`.
+# tests with that label; mpich, the tests with label smoke over a second MPI library), then lint. The
+# last line alone: `N passed, N failed, N skipped`.
 set -u
 cd "$(dirname "$0")/.."
 jobs=${JOBS:-2}
@@ -48,12 +49,22 @@ checked() {
     step checked.demo build/release/headrace train --check --steps 3 --out "$results/demo"
 }
 
+# The second MPI library, where both of its tools are.
+smoke() {
+    if ! command -v mpicc.mpich >/dev/null || ! command -v mpiexec.mpich >/dev/null; then
+        echo "skipped build.mpich there is no mpicc.mpich or no mpiexec.mpich here" >>"$results/steps"
+    elif step build.mpich build mpich mpi_smoke; then
+        run mpich
+    fi
+}
+
 if step build.release build release all; then
     run release
     checked
 fi
 step build.asan build asan all && run asan
 step build.tsan build tsan tsan_tests && run tsan "$fixed"
+smoke
 step lint scripts/lint.sh
 
 exec python3 scripts/sum_tests.py "$results"

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""sum_tests.py DIR: adds up what ctest (DIR/*.xml, JUnit) and the other steps (DIR/steps) say.
+"""sum_tests.py DIR: adds up what ctest (DIR/*.xml, JUnit) and the other steps (DIR/steps:
+`passed|failed|skipped NAME [REASON]`) say.
 
 Prints failures and the reasons of skips, then one line: `N passed, N failed, N skipped`.
 A test that did not run for any reason but a skip of its own has failed.
@@ -21,7 +22,7 @@ def read_ctest(path):
         skip = case.find("skipped")
         if status == "run" and case.find("failure") is None:
             yield "passed", name, ""
-        elif skip is not None and "SKIP_RETURN_CODE" in (skip.get("message") or ""):
+        elif skip is not None and (skip.get("message") or "").startswith("SKIP_"):
             yield "skipped", name, last_line(case)
         else:
             yield "failed", name, ""
@@ -29,8 +30,8 @@ def read_ctest(path):
 
 def read_steps(path):
     for line in path.read_text().splitlines():
-        verdict, name = line.split(maxsplit=1)
-        yield verdict, name, ""
+        verdict, name, *why = line.split(maxsplit=2)
+        yield verdict, name, " ".join(why)
 
 
 def main():

@@ -15,6 +15,10 @@ foreach(ranks 2 3 4 8)
       ASAN_OPTIONS=detect_stack_use_after_return=1:detect_leaks=0)
   endforeach()
 endforeach()
+hr_mpi_smoke(test_conform_group_messages mpi.group.messages.3)
+hr_mpi_smoke(test_conform_group_failures mpi.group.failures.3)
+hr_mpi_smoke(test_conform_group_symmetric mpi.group.symmetric.2)
+hr_mpi_smoke(test_conform_group_collectives mpi.group.collectives.4)
 hr_mpi_test(mpi.group.leaks 2 test_conform_group_failures
   ASAN_OPTIONS=detect_stack_use_after_return=1:fast_unwind_on_malloc=0
   LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/scripts/mpi.supp:print_suppressions=0)

@@ -95,6 +95,8 @@ const char *hr_mpi_library(const char **why)
     if (!text[0]) {
         MPI_Get_library_version(text, &len);
         text[strcspn(text, ",\n")] = '\0';
+        for (char *tab = text; (tab = strchr(tab, '\t'));) /* as MPICH writes it */
+            *tab = ' ';
     }
     return text;
 }
