@@ -2,6 +2,7 @@
  * is made of it stands elsewhere: overlap.c measures, trace_json.c writes it for viewers. */
 #include "base/try.h" /* HR_TRY */
 #include "headrace/trace.h"
+#include "trace/lane.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -133,7 +134,7 @@ void hr_lane_add(hr_lane *lane, const hr_span *span)
         return;
     size_t n = atomic_load_explicit(&lane->n, memory_order_relaxed);
     if (n == lane->cap) {
-        atomic_fetch_add_explicit(&lane->dropped, 1, memory_order_relaxed);
+        hr__lane_drop(lane, 1);
         return;
     }
     size_t at = n;
@@ -183,11 +184,20 @@ const hr_span *hr_lane_spans(const hr_lane *lane, size_t *n)
     return lane->spans;
 }
 
+size_t hr__lane_dropped(const hr_lane *lane)
+{
+    return atomic_load_explicit(&lane->dropped, memory_order_acquire);
+}
+
+void hr__lane_drop(hr_lane *lane, size_t n)
+{
+    atomic_fetch_add_explicit(&lane->dropped, n, memory_order_relaxed);
+}
+
 size_t hr_timeline_dropped(const hr_timeline *t)
 {
     size_t dropped = 0;
     for (int i = 0; i < hr_timeline_lanes(t); i++)
-        dropped += atomic_load_explicit(&hr_timeline_lane_at(t, i)->dropped,
-                                        memory_order_acquire);
+        dropped += hr__lane_dropped(hr_timeline_lane_at(t, i));
     return dropped;
 }
