@@ -127,10 +127,10 @@ typedef enum hr_reduce { HR_SUM, HR_MAX, HR_MIN } hr_reduce;
 HR_API HR_RESULT hr_status hr_all_reduce(hr_group *g, const void *send, void *recv,
                                          int64_t count, hr_dtype t, hr_reduce op,
                                          hr_stream *s);
-/* recv holds size * count elements, by rank. */
+/* recv holds size * count elements, by rank. In place if send is my part of recv. */
 HR_API HR_RESULT hr_status hr_all_gather(hr_group *g, const void *send, void *recv,
                                          int64_t count, hr_dtype t, hr_stream *s);
-/* send holds size * count elements; mine come back reduced. */
+/* send holds size * count elements; mine come back reduced. In place if recv is my part of send. */
 HR_API HR_RESULT hr_status hr_reduce_scatter(hr_group *g, const void *send, void *recv,
                                              int64_t count, hr_dtype t, hr_reduce op,
                                              hr_stream *s);

@@ -200,6 +200,51 @@ static void its_order_stands_on_events_alone(void **state)
     same_bits(4, true, "local-delays");
 }
 
+/* ---- overlap ------------------------------------------------------------------------------------- */
+/* Of entry `i` this rank's range is the sum over all; or it is as it was. */
+static hr_status check_sums(const grads_rig *r, int i, bool summed)
+{
+    float g[ROOM];
+    int me = hr_group_rank(r->world), n = hr_group_size(r->world);
+    hr_grad_range own = hr_grads_range(r->g, i);
+    HR_TRY(hr_tensor_read(r->grad, g, sizeof g));
+    for (int k = 0; k < own.count; k++) {
+        int at = entry[i].place + (int)own.begin + k;
+        float want = gradient(summed ? 0 : me, at);
+        for (int rank = 1; rank < n && summed; rank++)
+            want += gradient(rank, at);
+        HOLDS(g[at] == want);
+    }
+    return HR_OK;
+}
+
+/* Nothing but the stream of reductions is waited for. */
+static hr_status stage_ahead(hr_group *world, void *arg)
+{
+    hr_grad_desc d[ENTRIES];
+    grads_rig r;
+    HR_TRY(grads_rig_open(&r, world));
+    describe(&r, NULL, world, d);
+    HR_TRY(grads_rig_make_as(&r, (hr_grads_opts){HR_INIT(hr_grads_opts), .grads = d,
+                                                 .n = ENTRIES, .ids = ENTRIES,
+                                                 .shard = true}));
+    HR_TRY(start(&r));
+    hr_grads_begin(r.g);
+    HR_TRY(hr_grads_reduce(r.g, 1));
+    HR_TRY(hr_stream_synchronize(r.stream));
+    for (int i = 0; i < ENTRIES; i++)
+        HR_TRY(check_sums(&r, i, entry[i].stage == 1));
+    HR_TRY(hr_grads_finish(r.g));
+    for (int i = 0; i < ENTRIES; i++)
+        HR_TRY(check_sums(&r, i, true));
+    return grads_rig_close(&r);
+}
+
+static void a_stage_is_scattered_before_the_step_is_finished(void **state)
+{
+    grads_rig_run(3, NULL, stage_ahead, NULL);
+}
+
 /* ---- ranges ------------------------------------------------------------------------------------------ */
 static hr_status ranges(hr_group *world, void *arg)
 {
@@ -325,6 +370,7 @@ int main(void)
         cmocka_unit_test(a_sharded_step_has_the_bits_of_a_whole_one),
         cmocka_unit_test(copies_are_added_before_ranges_are_cut),
         cmocka_unit_test(its_order_stands_on_events_alone),
+        cmocka_unit_test(a_stage_is_scattered_before_the_step_is_finished),
         cmocka_unit_test(ranges_are_equal_shares_but_for_the_last),
         cmocka_unit_test(the_norm_adds_ranges_before_parameters),
         cmocka_unit_test(weights_of_any_type_are_gathered),
