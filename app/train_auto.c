@@ -1,4 +1,5 @@
 /* train_auto.c: the choice of --schedule auto; see train_auto.h. */
+#include "share.h"
 #include "train.h"
 #include <math.h>
 #include <stdlib.h>
@@ -101,48 +102,12 @@ static hr_status find(train_rank *r, const trial_costs *c)
 
 /* ---- to all ranks ---------------------------------------------------------------------------- */
 
-static hr_status broadcast(train_rank *r, void *host, int64_t bytes)
-{
-    hr_tensor *t;
-    bool mine = hr_group_rank(r->groups.control) == 0;
-    APP_TRY(hr_tensor_create(HR_U8, 1, &bytes, &t));
-    hr_storage_record_stream(hr_tensor_storage(t), r->comm);
-    hr_status st = mine ? hr_tensor_write(t, host, (size_t)bytes) : HR_OK;
-    if (st >= 0)
-        st = hr_app_rank_fence(r, r->compute, r->comm);
-    if (st >= 0)
-        st = hr_broadcast(r->groups.control, hr_tensor_data(t), (size_t)bytes, 0,
-                          r->comm);
-    if (st >= 0)
-        st = hr_app_rank_fence(r, r->comm, r->compute);
-    if (st >= 0)
-        st = hr_tensor_read(t, host, (size_t)bytes);
-    hr_tensor_release(t);
-    return st;
-}
-
-/* The text that rank 0 has. *out is the caller's. */
-static hr_status share(train_rank *r, char **out)
-{
-    bool mine = hr_group_rank(r->groups.control) == 0;
-    const char *text = mine ? r->job->choice.text : NULL; /* rank 0's alone */
-    int64_t bytes = mine ? (int64_t)strlen(text) + 1 : 0;
-    APP_TRY(broadcast(r, &bytes, sizeof bytes));
-    *out = calloc(1, (size_t)bytes);
-    if (!*out)
-        return hr_fail(HR_ERR_NOMEM, NULL, "no memory for a schedule of %lld bytes",
-                       (long long)bytes);
-    if (mine)
-        memcpy(*out, text, (size_t)bytes);
-    return broadcast(r, *out, bytes);
-}
-
 /* The executor compares what the ranks load. */
-static hr_status go_on_with(train_rank *r, const char *text)
+static hr_status go_on_with(train_rank *r, const char *text, size_t bytes)
 {
     hr_schedule *s;
     hr_program *next;
-    APP_TRY(hr_schedule_parse(text, strlen(text), &s));
+    APP_TRY(hr_schedule_parse(text, bytes, &s));
     hr_status st = hr_exec_load(r->exec, s, &next);
     hr_schedule_destroy(s);
     if (st < 0)
@@ -155,16 +120,19 @@ static hr_status go_on_with(train_rank *r, const char *text)
 static hr_status choose(train_rank *r)
 {
     trial_costs c = {0};
-    char *text = NULL;
+    void *text = NULL;
+    int64_t bytes;
     bool first = hr_group_rank(r->groups.world) == 0;
     hr_status st = hr_app_trial_costs(r, &c);
     if (st >= 0 && first)
         st = find(r, &c);
     free(c.stage);
+    const char *mine = first ? r->job->choice.text : ""; /* rank 0's alone */
     if (st >= 0)
-        st = share(r, &text);
+        st = hr_app_share_all(r->groups.world, "schedule", mine,
+                              mine ? (int64_t)strlen(mine) : 0, &text, &bytes);
     if (st >= 0)
-        st = go_on_with(r, text);
+        st = go_on_with(r, text, (size_t)bytes);
     free(text);
     if (st >= 0 && first)
         st = hr_app_auto_write(r->job);

@@ -5,6 +5,7 @@
 #include "headrace/group_mpi.h"
 #include "picture_timeline.h"
 #include "train.h"
+#include "train_lanes.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -199,6 +200,8 @@ static hr_status train(const train_options *o, hr_group *world,
     job.begin_ns = hr_now_ns();
     if (st >= 0)
         st = world ? hr_app_rank_main(world, &job) : run_threads(&job);
+    if (st >= 0 && world)
+        st = hr_app_lanes_collect(world, job.timeline);
     if (st >= 0 && then && job.first)
         st = then(&job);
     close_job(&job);
