@@ -12,13 +12,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* `why` it is off; of what is on, more about it where there is more to say. */
 static json_t *offer(const char *name, bool on, const char *why)
 {
     json_t *o = json_object();
     json_object_set_new(o, "name", json_string(name));
     json_object_set_new(o, "on", json_boolean(on));
-    if (!on)
-        json_object_set_new(o, "why_off", json_string(why));
+    if (why && strcmp(why, name) != 0)
+        json_object_set_new(o, on ? "about" : "why_off", json_string(why));
     return o;
 }
 
@@ -29,8 +30,11 @@ static json_t *backends(void)
     json_t *list = json_array();
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         hr_device *dev = NULL;
+        char about[160] = "";
         hr_status st = hr_device_open(names[i], NULL, &dev);
-        json_array_append_new(list, offer(names[i], st == HR_OK, hr_last_error()));
+        hr_device_describe(dev, about, sizeof about);
+        json_array_append_new(
+            list, offer(names[i], st == HR_OK, st == HR_OK ? about : hr_last_error()));
         hr_device_close(dev);
     }
     return list;
@@ -133,8 +137,12 @@ static void put_offers(const char *title, const json_t *list)
     json_array_foreach(list, i, o)
     {
         const char *why = json_string_value(json_object_get(o, "why_off"));
-        printf("  %-16s%s%s\n", json_string_value(json_object_get(o, "name")),
-               why ? "off: " : "on", why ? why : "");
+        const char *about = json_string_value(json_object_get(o, "about"));
+        printf("  %-16s%s%s%s\n", json_string_value(json_object_get(o, "name")),
+               why     ? "off: "
+               : about ? "on: "
+                       : "on",
+               why ? why : "", about ? about : "");
     }
 }
 

@@ -31,9 +31,7 @@ static void put_option(const option_spec *s, FILE *to)
         fprintf(to, "  %-*s", width, left);
     fprintf(to, "%s", s->help);
     const char *fallback = s->shown ? s->shown : s->fallback;
-    if (s->missing)
-        fprintf(to, " (only %s in this build)", s->fallback);
-    else if (s->kind != OPTION_FLAG && *fallback)
+    if (s->kind != OPTION_FLAG && *fallback)
         fprintf(to, " (default: %s)", fallback);
     fputc('\n', to);
 }

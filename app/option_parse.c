@@ -114,11 +114,6 @@ hr_status hr_app_option_set(const option_spec *s, const char *label, const char 
     long long whole = 0;
     double real = 0;
     int word = 0;
-    if (s->missing && strcmp(value, s->fallback) != 0)
-        return hr_fail(HR_ERR_INVALID, "option_missing",
-                       "%s '%s': this build does not have %s; the one valid value is "
-                       "'%s'",
-                       label, value, s->missing, s->fallback);
     switch (s->kind) {
     case OPTION_INT:
     case OPTION_INT64:
@@ -145,6 +140,8 @@ hr_status hr_app_option_set(const option_spec *s, const char *label, const char 
             return hr_fail(HR_ERR_INVALID, "option_range",
                            "%s: %zu characters, but at most %zu are taken", label,
                            strlen(value), s->room - 1);
+        if (s->words)
+            APP_TRY(read_choice(s, label, value, &word));
         if (to)
             memcpy(to, value, strlen(value) + 1);
         return HR_OK;

@@ -25,8 +25,8 @@ typedef struct option_spec {
     const char *shown;    /* how --help tells the default, where it depends on others */
     const char *arg;      /* what --help calls the value: "N", "PATH" */
     const char *help;     /* one line, with the unit */
-    const char *const *words; /* of a choice, ends with NULL */
-    const char *missing; /* set: only the fallback is taken, as the build has no ... */
+    const char *const
+        *words; /* of a choice, ends with NULL; of a text: what it may be */
 } option_spec;
 
 typedef struct option_table {

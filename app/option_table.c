@@ -4,6 +4,7 @@
 #include "options.h"
 
 static const char *const off_on[] = {"off", "on", NULL};
+static const char *const devices[] = {"host", "cuda", NULL};
 static const char *const dispatchers[] = {"alltoall", "symmetric", NULL};
 static const char *const loss_modes[] = {"sum", "mean_microbatch", "mean_token", NULL};
 
@@ -89,8 +90,8 @@ static const option_spec train_spec[] = {
      .help = "sequences of a step, over all ranks"},
     {INT("cores", cores, 0, 4096, "0"), .shown = "all that the process may use",
      .help = "processor cores, over all ranks"},
-    {TEXT("device", device, "NAME", "host"), .help = "where kernels run",
-     .missing = "any other device"},
+    {TEXT("device", device, "host|cuda", "host"), .words = devices,
+     .help = "where kernels run; see headrace info"},
     HEADING("Schedule"),
     {CHOICE("overlap", overlap, off_on, "on"), .shown = "on; at --ep 1 off",
      .help = "hide all-to-all behind another microbatch"},

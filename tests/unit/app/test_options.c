@@ -139,11 +139,14 @@ static void a_value_of_another_kind_is_refused(void **state)
     refused("--capacity-factor -1", "--capacity-factor", "nearest valid value is 0");
 }
 
-static void what_later_builds_bring_is_taken_at_its_trivial_value_only(void **state)
+/* Whether this machine has it is found out where it is opened. */
+static void device_is_one_of_the_backends(void **state)
 {
     (void)state;
     assert_int_equal(parse("--device host"), HR_OK);
-    refused("--device cuda", "cuda", "'host'");
+    assert_int_equal(parse("--device cuda"), HR_OK);
+    assert_string_equal(o.device, "cuda");
+    refused("--device cude", "'cude'", "the nearest is 'cuda'");
 }
 
 static void ranks_are_stages_times_replicas(void **state)
@@ -254,7 +257,7 @@ int main(void)
         cmocka_unit_test(an_unknown_option_names_the_nearest),
         cmocka_unit_test(a_value_outside_its_range_names_the_nearest),
         cmocka_unit_test(a_value_of_another_kind_is_refused),
-        cmocka_unit_test(what_later_builds_bring_is_taken_at_its_trivial_value_only),
+        cmocka_unit_test(device_is_one_of_the_backends),
         cmocka_unit_test(ranks_are_stages_times_replicas),
         cmocka_unit_test(pairs_are_for_an_all_to_all_unless_asked_for),
         cmocka_unit_test(options_that_do_not_fit_together_are_refused),
