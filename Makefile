@@ -10,7 +10,7 @@ BUILD = cmake --build $(R) -j$(JOBS) --target
 PLAIN = cmake --preset release -DHEADRACE_TESTS=OFF
 WITH_TESTS = cmake --preset release -DHEADRACE_TESTS=ON
 
-.PHONY: all demo test conformance soak bench fuzz format lint install clean
+.PHONY: all demo test conformance soak bench bench-growth fuzz format lint install clean
 
 all:
 	$(PLAIN)
@@ -39,6 +39,11 @@ soak:
 bench:
 	$(PLAIN)
 	$(BUILD) bench
+
+# Time and memory of 1 to 16 ranks, and of the simulator to 4,096.
+bench-growth:
+	$(PLAIN)
+	$(BUILD) bench_growth_tables
 
 fuzz:
 	@scripts/fuzz.sh
