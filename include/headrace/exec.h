@@ -276,8 +276,8 @@ HR_API HR_RESULT hr_status hr_grads_finish(hr_grads *g);
 HR_API HR_RESULT hr_status hr_grads_norm(hr_grads *g, const double *squares,
                                          double *norm);
 /* Sharded: the weights of each rank's own range, as they are behind what is on the current stream, to the
- * other ranks of `over`; the current stream then waits for it. In any case collective over them; else it does
- * nothing. ERR_NOMEM, as above. */
+ * other ranks of `over`; the current stream then waits for it. Collective over these groups. Without
+ * shards it does nothing. ERR_NOMEM, as above. */
 HR_API HR_RESULT hr_status hr_grads_gather(hr_grads *g);
 
 HR_END_C
