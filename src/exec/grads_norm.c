@@ -169,6 +169,8 @@ static double add_up(const hr_grads *g, const double *word, double *sums)
 
 hr_status hr_grads_norm(hr_grads *g, const double *squares, double *norm)
 {
+    HR_NEED(g);
+    HR_NEED(norm);
     size_t words = (size_t)hr_tensor_count(g->squares);
     double *host = calloc(words + (size_t)g->ids + 1, sizeof *host);
     hr_stream *previous, *current = hr_stream_current();

@@ -199,6 +199,24 @@ static void a_norm_that_is_not_finite_is_seen_by_all_ranks(void **state)
     grads_rig_run(2, NULL, not_finite, NULL);
 }
 
+static hr_status no_parameters(hr_group *world, void *arg)
+{
+    double norm = 1;
+    grads_rig r;
+    HR_TRY(grads_rig_open(&r, world));
+    HR_TRY(grads_rig_make(&r, NULL, 0, 0));
+    hr_grads_begin(r.g);
+    HR_TRY(hr_grads_finish(r.g));
+    HR_TRY(hr_grads_norm(r.g, NULL, &norm));
+    HOLDS(norm == 0);
+    return grads_rig_close(&r);
+}
+
+static void of_no_parameters_the_norm_is_zero(void **state)
+{
+    grads_rig_run(2, NULL, no_parameters, NULL);
+}
+
 /* ---- what is refused ---------------------------------------------------------------------------- */
 static hr_status unnamed_holder(hr_group *world, void *arg)
 {
@@ -265,6 +283,7 @@ int main(void)
         cmocka_unit_test(a_gradient_is_never_reduced_twice_in_a_step),
         cmocka_unit_test(the_norm_has_the_same_bits_for_every_spread),
         cmocka_unit_test(a_norm_that_is_not_finite_is_seen_by_all_ranks),
+        cmocka_unit_test(of_no_parameters_the_norm_is_zero),
         cmocka_unit_test(holders_that_do_not_name_each_other_are_refused),
         cmocka_unit_test(entries_that_cannot_be_are_refused),
         cmocka_unit_test(an_entry_refused_on_one_rank_is_refused_on_all),

@@ -193,6 +193,7 @@ static void an_executor_is_needed(void **state)
     REFUSED(hr_grads_reduce(NULL, 0));
     REFUSED(hr_grads_finish(NULL));
     REFUSED(hr_grads_gather(NULL));
+    REFUSED(hr_grads_norm(NULL, NULL, NULL));
     hr_exec_destroy(NULL);
     hr_program_destroy(NULL);
     hr_plan_stage_destroy(NULL);
