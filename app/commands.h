@@ -26,6 +26,8 @@ hr_status hr_app_dry_run(const train_options *o);
 hr_status hr_app_train(const train_options *o);
 /* The same for this rank of `world`, whose ranks are processes. Collective. */
 hr_status hr_app_train_rank(const train_options *o, hr_group *world);
+/* Of that, what comes before anything is written: all ranks have been told the same. Collective. */
+hr_status hr_app_train_meet(const train_options *o, hr_group *world);
 /* Steps, metrics and checkpoints alone: no pictures and no sample. */
 hr_status hr_app_train_steps(const train_options *o);
 hr_status hr_app_sample(const sample_options *o);

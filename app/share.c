@@ -72,6 +72,22 @@ hr_status hr_app_share_all(hr_group *world, const char *what, const void *mine,
     return st;
 }
 
+/* One after the other, as each is a few bytes. */
+hr_status hr_app_share_each(hr_group *world, const char *what, const void *mine,
+                            int64_t bytes, void *all)
+{
+    int me = hr_group_rank(world), n = hr_group_size(world);
+    hr_status st = HR_OK;
+    for (int r = 0; r < n && st >= 0; r++) {
+        void *at = (char *)all + r * bytes;
+        if (r == me)
+            memcpy(at, mine, (size_t)bytes);
+        st = run(world, what, broadcast, r, r == me ? at : NULL, r == me ? NULL : at,
+                 bytes);
+    }
+    return st;
+}
+
 hr_status hr_app_send(hr_group *world, const char *what, int to, const void *host,
                       int64_t bytes)
 {

@@ -38,9 +38,10 @@ static hr_status as_rank(hr_group *world, void *process_)
     if (p->usage < 0)
         return hr_fail(p->usage, WRONG_USAGE, "%s", p->said);
     APP_TRY(check_world(p->opts, hr_group_size(world)));
-    if (p->opts->dry_run)
-        return hr_group_rank(world) == 0 ? hr_app_dry_run(p->opts) : HR_OK;
-    return hr_app_train_rank(p->opts, world);
+    if (!p->opts->dry_run)
+        return hr_app_train_rank(p->opts, world);
+    APP_TRY(hr_app_train_meet(p->opts, world));
+    return hr_group_rank(world) == 0 ? hr_app_dry_run(p->opts) : HR_OK;
 }
 
 /* --cores is over all ranks; a rank takes one at least. */

@@ -5,6 +5,7 @@
 #include "headrace/group_mpi.h"
 #include "picture_timeline.h"
 #include "train.h"
+#include "train_compare.h"
 #include "train_lanes.h"
 #include <math.h>
 #include <stdlib.h>
@@ -91,13 +92,15 @@ static hr_status run_threads(train_job *job)
     return hr_local_run(o->pp * o->dp, &local, hr_app_rank_main, job);
 }
 
-static void say_manner(train_job *job, const hr_group *world)
+/* Ranks that are processes: the same on all, and on how many hosts. */
+static hr_status meet(train_job *job, hr_group *world)
 {
-    if (world)
-        snprintf(job->manner, sizeof job->manner, "as processes over %s",
-                 hr_mpi_library(NULL));
-    else
-        snprintf(job->manner, sizeof job->manner, "as threads");
+    int hosts;
+    APP_TRY(hr_app_compare(world, job));
+    APP_TRY(hr_app_count_hosts(world, &hosts));
+    snprintf(job->manner, sizeof job->manner, "as processes over %s on %d host%s",
+             hr_mpi_library(NULL), hosts, hosts == 1 ? "" : "s");
+    return HR_OK;
 }
 
 /* "2 pipeline ranks (1f1b) x 4 data-parallel ranks, 2 of them share experts" */
@@ -185,23 +188,33 @@ static hr_status show(const train_job *job)
     return HR_OK;
 }
 
+static hr_status run_process(train_job *job, hr_group *world)
+{
+    APP_TRY(hr_app_rank_main(world, job));
+    return hr_app_lanes_collect(world, job->timeline);
+}
+
+static hr_status open_and_run(train_job *job, pipeline *p, hr_group *world)
+{
+    APP_TRY(open_input(job, p));
+    if (world)
+        APP_TRY(meet(job, world));
+    APP_TRY(open_output(job));
+    job->begin_ns = hr_now_ns();
+    return world ? run_process(job, world) : run_threads(job);
+}
+
 /* `world` NULL: the ranks are threads of this process. */
 static hr_status train(const train_options *o, hr_group *world,
                        hr_status (*then)(const train_job *))
 {
     pipeline p;
-    train_job job = {.opts = o, .pipeline = &p};
+    train_job job = {.opts = o,
+                     .pipeline = &p,
+                     .first = !world || hr_group_rank(world) == 0,
+                     .manner = "as threads"};
     APP_TRY(hr_app_pipeline_make(o, &p));
-    hr_status st = open_input(&job, &p);
-    job.first = !world || hr_group_rank(world) == 0;
-    say_manner(&job, world);
-    if (st >= 0)
-        st = open_output(&job);
-    job.begin_ns = hr_now_ns();
-    if (st >= 0)
-        st = world ? hr_app_rank_main(world, &job) : run_threads(&job);
-    if (st >= 0 && world)
-        st = hr_app_lanes_collect(world, job.timeline);
+    hr_status st = open_and_run(&job, &p, world);
     if (st >= 0 && then && job.first)
         st = then(&job);
     close_job(&job);
@@ -222,4 +235,17 @@ hr_status hr_app_train_steps(const train_options *o)
 hr_status hr_app_train_rank(const train_options *o, hr_group *world)
 {
     return train(o, world, show);
+}
+
+hr_status hr_app_train_meet(const train_options *o, hr_group *world)
+{
+    pipeline p;
+    train_job job = {.opts = o, .pipeline = &p};
+    APP_TRY(hr_app_pipeline_make(o, &p));
+    hr_status st = open_input(&job, &p);
+    if (st >= 0)
+        st = meet(&job, world);
+    close_job(&job);
+    hr_app_pipeline_fini(&p);
+    return st;
 }
