@@ -9,7 +9,7 @@ demo_packages="gcc libc6-dev make cmake pkg-config libopenblas-pthread-dev libja
     libcairo2-dev libhwloc-dev fonts-dejavu-core"
 test_packages="libcmocka-dev clang clang-format clang-tidy cppcheck libclang-rt-14-dev valgrind
     g++ python3 git libdlpack-dev libopenmpi-dev openmpi-bin
-    libmpich-dev mpich"
+    libmpich-dev mpich iproute2 nftables"
 peer_packages="python3-torch python3-pip libopenblas0-openmp libstarpu-dev pocl-opencl-icd
     ocl-icd-opencl-dev opencl-headers"
 
@@ -38,6 +38,7 @@ works() {
     libopenmpi-dev) command -v mpicc ;;
     openmpi-bin) command -v mpirun ;;
     libmpich-dev | mpich) true ;; # a second MPI, whose smoke test is skipped without
+    iproute2 | nftables) true ;; # so are the tests over a network
     libcmocka-dev) pkg-config --exists cmocka ;;
     fonts-dejavu-core | libclang-rt-14-dev | libdlpack-dev) true ;; # nothing stops without them
     libstarpu-dev) pkg-config --exists starpu-1.3 ;;
