@@ -51,7 +51,7 @@ typedef struct hr__gemm_args {
 typedef struct hr__grouped_args {
     float *x, *w, *y;
     const int64_t *offsets;
-    int64_t experts, in, out;
+    int64_t rows, experts, in, out; /* rows: room for them, in x and y */
 } hr__grouped_args;
 
 /* Numbers of the host, carried to the device in stream order. */
@@ -137,11 +137,12 @@ typedef struct hr__adamw_args {
 /* hr__k_NAME is launched; hr__host_NAME and hr__cuda_NAME are its forms. */
 #define HR__OP_KERNELS(X)                                                              \
     X(add)                                                                             \
-    X(embedding) X(embedding_back) X(rmsnorm) X(rmsnorm_back) X(gemm) X(grouped)       \
-        X(grouped_dx) X(grouped_dw) X(numbers) X(attention) X(attention_back)          \
-            X(swiglu) X(swiglu_back) X(router) X(router_back) X(sort_choices)          \
-                X(gather) X(combine) X(permute_probs) X(cross_entropy)                 \
-                    X(cross_entropy_back) X(sum_squares) X(adamw)
+    X(embedding)                                                                       \
+    X(embedding_back) X(rmsnorm) X(rmsnorm_back) X(gemm) X(grouped) X(grouped_dx)      \
+        X(grouped_dw) X(numbers) X(attention) X(attention_back) X(swiglu)              \
+            X(swiglu_back) X(router) X(router_back) X(sort_choices) X(gather)          \
+                X(combine) X(permute_probs) X(cross_entropy) X(cross_entropy_back)     \
+                    X(sum_squares) X(adamw)
 
 #define HR__KERNEL_FORMS(name)                                                         \
     hr_status hr__host_##name(const void *args, hr_team *team);                        \

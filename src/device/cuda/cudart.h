@@ -6,6 +6,7 @@
  */
 #ifndef HR_CUDART_H
 #define HR_CUDART_H
+#include "device/cuda/cuda_fault.h"
 #include "headrace/device.h"
 
 /* With it the headers rename what works on streams, and stream 0 is another one in each thread. */
@@ -84,14 +85,7 @@ cudaStream_t hr__cuda_stream(const hr_stream *s);
  * first; `free` gets it, unless it is NULL still, when the stream goes, drained. */
 void **hr__cuda_stream_slot(hr_stream *s, void (*free)(void *held));
 
-/* Where kernels say what they found wrong, for they have no status to return. In memory that both sides
- * see, one a device. A kernel that wins `set` from 0 to 1 writes the rest, then sets 2; whoever waits
- * for the stream next fails the device with "<op>: <what>[<at>] is <value>, not <least>..<limit-1>". */
-typedef struct hr__cuda_fault {
-    int32_t set, least;
-    const char *op, *what; /* of the host, literals; kernels carry them as numbers */
-    int64_t at, value, limit;
-} hr__cuda_fault;
+/* Of the device. */
 hr__cuda_fault *hr__cuda_fault_of(const hr_stream *s);
 
 #endif

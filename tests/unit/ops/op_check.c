@@ -41,12 +41,18 @@ void op_fails(hr_status got, hr_status want, ...)
     va_end(texts);
 }
 
+const char *op_backend(void)
+{
+    const char *name = getenv("HEADRACE_DEVICE");
+    return name ? name : "host";
+}
+
 hr_device *op_open(int cores)
 {
     hr_device *dev;
     op_ok(hr_device_open(
-        "host", &(hr_device_opts){HR_INIT(hr_device_opts), .cores = cores, .poison = 1},
-        &dev));
+        op_backend(),
+        &(hr_device_opts){HR_INIT(hr_device_opts), .cores = cores, .poison = 1}, &dev));
     hr_device_set_current(dev);
     return dev;
 }

@@ -46,8 +46,8 @@ static hr_device *open_poisoned(void)
 {
     hr_device *dev;
     op_ok(hr_device_open(
-        "host", &(hr_device_opts){HR_INIT(hr_device_opts), .cores = 2, .poison = 1},
-        &dev));
+        op_backend(),
+        &(hr_device_opts){HR_INIT(hr_device_opts), .cores = 2, .poison = 1}, &dev));
     hr_device_set_current(dev);
     return dev;
 }
