@@ -73,6 +73,11 @@ HR_API HR_RESULT hr_status hr_local_run(int n, const hr_local_opts *opts, hr_ran
 HR_API void hr_group_abort(hr_group *g, hr_status st);
 HR_API HR_RESULT hr_status hr_group_status(hr_group *g); /* the job's first failure */
 
+/* Where this rank of the job is, for people: "; rank 1 is in all_reduce 3 of the group of ranks 0,1
+ * [gradients, stage 1] (64 bytes)" for each operation of any of its groups that has begun and has not
+ * ended; "" in none. From any thread. */
+HR_API void hr_group_where(const hr_group *g, char *buf, size_t cap);
+
 /* Collective over the world: blocks until every rank has called, resets their devices, drops
  * what was under way; the next operation is exact. */
 HR_API HR_RESULT hr_status hr_job_reset(hr_group *world);

@@ -46,6 +46,10 @@ HR_API bool hr_mpi_launched(void);
 HR_API HR_RESULT hr_status hr_mpi_run(const hr_mpi_opts *opts, hr_rank_fn fn,
                                       void *arg);
 
+/* Which rank is to say what came of it, so that it is said once: after hr_mpi_run() the lowest of those that came to
+ * its end; 0 unless rank 0 was left behind. */
+HR_API int hr_mpi_speaker(void);
+
 /* End MPI, if hr_mpi_run() has started it; the process's last call of it, and what it exits with: 0, or 1
  * after a failure. Where a rank of a failed job was left behind, the launcher is told to end all. */
 HR_API HR_RESULT int hr_mpi_finish(hr_status st);

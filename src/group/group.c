@@ -138,6 +138,15 @@ hr_status hr_group_status(hr_group *g)
     return g ? g->ops->status(g) : no_group("hr_group_status");
 }
 
+void hr_group_where(const hr_group *g, char *buf, size_t cap)
+{
+    if (!buf || cap == 0)
+        return;
+    buf[0] = '\0';
+    if (g)
+        g->ops->where(g, buf, cap);
+}
+
 hr_status hr_job_reset(hr_group *world)
 {
     if (!world)

@@ -64,6 +64,8 @@ typedef struct hr_group_ops {
     /* From any thread; neither blocks. */
     void (*abort)(hr_group *g, hr_status st);
     hr_status (*status)(hr_group *g);
+    /* Likewise: append what of the rank's operations is under way. */
+    void (*where)(const hr_group *g, char *buf, size_t cap);
 
     hr_status (*job_reset)(hr_group *world);
 

@@ -18,13 +18,18 @@ static int add_channel(char *buf, size_t cap, const hr__channel *ch, int rank)
     return found;
 }
 
-void hr__doing_list(char *buf, size_t cap, hr__channel *ch, int member)
+int hr__doing_under_way(char *buf, size_t cap, hr__channel *ch, int member)
 {
-    int rank = ch->global[member], found = 0;
+    int found = 0;
     pthread_mutex_lock(&ch->job->mu);
     for (const hr__channel *c = ch->job->channels; c; c = c->next)
-        found += add_channel(buf, cap, c, rank);
+        found += add_channel(buf, cap, c, ch->global[member]);
     pthread_mutex_unlock(&ch->job->mu);
-    if (found == 0)
-        hr__doing_write_last(buf, cap, &ch->members[member].doing, rank);
+    return found;
+}
+
+void hr__doing_list(char *buf, size_t cap, hr__channel *ch, int member)
+{
+    if (hr__doing_under_way(buf, cap, ch, member) == 0)
+        hr__doing_write_last(buf, cap, &ch->members[member].doing, ch->global[member]);
 }

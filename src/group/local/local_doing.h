@@ -7,6 +7,8 @@ struct hr__channel;
 
 /* Append where the rank is: "; rank 1 is in ...", or that it is in no operation and which one of
  * `ch` was its last. */
+/* The same but for the last; how many operations it is in. */
+int hr__doing_under_way(char *buf, size_t cap, struct hr__channel *ch, int member);
 void hr__doing_list(char *buf, size_t cap, struct hr__channel *ch, int member);
 
 #endif

@@ -91,6 +91,12 @@ static hr_status group_status(hr_group *g)
     return hr__job_status(hr__member_of(g)->ch->job);
 }
 
+static void group_where(const hr_group *g, char *buf, size_t cap)
+{
+    const hr__member *m = hr__member_of(g);
+    hr__doing_under_way(buf, cap, m->ch, m->me);
+}
+
 static hr_status job_reset(hr_group *world)
 {
     hr__member *m = hr__member_of(world);
@@ -115,6 +121,7 @@ const hr_group_ops hr__local_group_ops = {
     .batch = hr__local_batch,
     .abort = group_abort,
     .status = group_status,
+    .where = group_where,
     .job_reset = job_reset,
     .window_join = hr__local_window_join,
     .window_leave = hr__local_window_leave,

@@ -94,20 +94,33 @@ static void adopt(hr__mpi_job *job, const hr__note *note)
     atomic_store(&job->cause.told, true);
 }
 
-static void answer(hr__mpi_job *job, const hr__note *asked, int from)
+/* How many operations it is in; `mu` is held. */
+static int put_under_way_locked(const hr__mpi_job *job, char *buf, size_t cap)
 {
-    hr__note note = {.kind = HR__NOTE_ANSWER, .phase = asked->phase};
     int found = 0;
-    pthread_mutex_lock(&job->mu);
     for (const hr__mpi_member *m = job->members; m; m = m->next) {
         const hr__doing *both[] = {&m->doing, &m->doing_host};
         for (int k = 0; k < 2; k++)
             if (atomic_load_explicit(&both[k]->inside, memory_order_acquire)) {
-                hr__doing_write(note.text, sizeof job->peers->answer, m->global,
-                                m->base.size, both[k], job->rank);
+                hr__doing_write(buf, cap, m->global, m->base.size, both[k], job->rank);
                 found++;
             }
     }
+    return found;
+}
+
+void hr__mpi_under_way(hr__mpi_job *job, char *buf, size_t cap)
+{
+    pthread_mutex_lock(&job->mu);
+    put_under_way_locked(job, buf, cap);
+    pthread_mutex_unlock(&job->mu);
+}
+
+static void answer(hr__mpi_job *job, const hr__note *asked, int from)
+{
+    hr__note note = {.kind = HR__NOTE_ANSWER, .phase = asked->phase};
+    pthread_mutex_lock(&job->mu);
+    int found = put_under_way_locked(job, note.text, sizeof job->peers->answer);
     for (const hr__mpi_member *m = job->members; m && !found; m = m->next)
         if (m->key == asked->key) {
             hr__doing_write_last(note.text, sizeof job->peers->answer, &m->doing,

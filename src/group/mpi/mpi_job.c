@@ -309,6 +309,14 @@ static void free_comms(hr__mpi_job *job, bool clean)
     hr__mpi_unlock();
 }
 
+static int lowest_here(const hr__mpi_job *job)
+{
+    int r = 0;
+    while (r < job->rank && !atomic_load(&job->peers[r].gone))
+        r++;
+    return r;
+}
+
 hr_status hr__mpi_job_end(hr__mpi_job *job)
 {
     bool failed = true;
@@ -317,7 +325,8 @@ hr_status hr__mpi_job_end(hr__mpi_job *job)
     while (job->members)
         hr__mpi_member_destroy(job->members);
     if (st == HR_PENDING) {
-        hr__mpi_mark_broken(); /* and MPI may use what there is of the job: it stays */
+        hr__mpi_mark_broken(
+            lowest_here(job)); /* and MPI may use what there is of the job: it stays */
         return hr__mpi_status(job);
     }
     free_comms(job, !failed && atomic_load(&job->epoch) == 0);

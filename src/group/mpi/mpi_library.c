@@ -8,6 +8,7 @@
 static struct {
     pthread_mutex_t mu; /* around calls, if serial */
     bool serial, ours, broken;
+    int speaker;
 } library = {.mu = PTHREAD_MUTEX_INITIALIZER};
 
 void hr__mpi_lock(void)
@@ -27,9 +28,15 @@ bool hr__mpi_is_serial(void)
     return library.serial;
 }
 
-void hr__mpi_mark_broken(void)
+void hr__mpi_mark_broken(int first)
 {
     library.broken = true;
+    library.speaker = first;
+}
+
+int hr_mpi_speaker(void)
+{
+    return library.speaker;
 }
 
 hr_status hr__mpi_check(int rc, const char *call)

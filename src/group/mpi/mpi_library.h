@@ -11,8 +11,8 @@
  * for it. Errors: ERR_UNSUPPORTED "mpi_threads", "mpi_over"; ERR_IO "mpi". */
 hr_status hr__mpi_start(bool serialise);
 bool hr__mpi_is_serial(void);
-/* A rank was left behind: MPI cannot be ended in good order any more. */
-void hr__mpi_mark_broken(void);
+/* A rank was left behind: MPI cannot be ended in good order any more. `first`: the lowest that was not. */
+void hr__mpi_mark_broken(int first);
 
 /* Around calls; nothing where many threads may be in. */
 void hr__mpi_lock(void);

@@ -161,6 +161,11 @@ static hr_status group_status(hr_group *g)
     return hr__mpi_status(job);
 }
 
+static void group_where(const hr_group *g, char *buf, size_t cap)
+{
+    hr__mpi_under_way(hr__mpi_member_of(g)->job, buf, cap);
+}
+
 static hr_status job_reset(hr_group *world)
 {
     return hr__mpi_reset(hr__mpi_member_of(world)->job);
@@ -174,6 +179,7 @@ static const hr_group_ops ops = {
     .batch = hr__mpi_batch,
     .abort = group_abort,
     .status = group_status,
+    .where = group_where,
     .job_reset = job_reset,
     .window_leave = hr__mpi_window_leave,
     .window_make = hr__mpi_window_make,

@@ -22,6 +22,11 @@ hr_status hr_mpi_run(const hr_mpi_opts *opts, hr_rank_fn fn, void *arg)
     return off("hr_mpi_run");
 }
 
+int hr_mpi_speaker(void)
+{
+    return 0;
+}
+
 int hr_mpi_finish(hr_status st)
 {
     return st < 0;

@@ -433,6 +433,63 @@ static void only_the_world_can_be_reset(void **state)
     succeeds_everywhere(reset_part, NULL);
 }
 
+/* ---- where a rank is ---- */
+static hr_status tell(hr_group *g, bool send, int peer, hr_stream *s)
+{
+    char byte = 0;
+    hr_p2p m = {.send = send, .peer = peer, .buf = &byte, .bytes = 1};
+    TRY(hr_group_batch(g, &m, 1, s));
+    return hr_stream_synchronize(s);
+}
+
+/* Waits in a barrier, and sees it from beside. */
+static hr_status watch(hr_group *meeting, hr_group *words, hr_stream *beside)
+{
+    char said[512];
+    int64_t until = hr_now_ns() + 20000000000;
+    hr_group_where(words, said, sizeof said);
+    CHECK(said[0] == '\0');
+    hr_group_set_label(meeting, &(hr_op_label){"meeting", 1, -1, -1});
+    TRY(hr_barrier(meeting, hr_stream_current()));
+    do {
+        sched_yield();
+        hr_group_where(words, said, sizeof said);
+    } while (!said[0] && hr_now_ns() < until);
+    CHECK(strstr(said, "rank 0 is in barrier"));
+    CHECK(strstr(said, "ranks 0,1,2 [meeting, stage 1]"));
+    TRY(tell(words, true, 1, beside));
+    return tell(words, true, 2, beside);
+}
+
+static hr_status say_where(hr_group *world, void *arg)
+{
+    hr_group *meeting, *words;
+    hr_stream *beside;
+    char said[512];
+    TRY(hr_group_create(world, NULL, 0, &meeting));
+    TRY(hr_group_create(world, NULL, 0, &words));
+    TRY(hr_stream_create(hr_device_current(), NULL, &beside));
+    if (hr_group_rank(world) == 0) {
+        TRY(watch(meeting, words, beside));
+    } else {
+        TRY(tell(words, false, 0, beside));
+        TRY(hr_barrier(meeting, hr_stream_current()));
+    }
+    TRY(hr_stream_synchronize(hr_stream_current()));
+    hr_group_where(world, said, sizeof said);
+    CHECK(said[0] == '\0');
+    hr_stream_destroy(beside);
+    hr_group_release(words);
+    hr_group_release(meeting);
+    return HR_OK;
+}
+
+static void a_rank_says_what_it_waits_in(void **state)
+{
+    for (int e = 0; e < n_engines; e++)
+        assert_int_equal(run_on(&engines[e], 3, NULL, say_where, NULL), HR_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -453,6 +510,7 @@ int main(void)
         cmocka_unit_test(a_reset_does_not_wait_for_who_has_returned),
         cmocka_unit_test(a_reset_that_timed_out_can_be_tried_again),
         cmocka_unit_test(only_the_world_can_be_reset),
+        cmocka_unit_test(a_rank_says_what_it_waits_in),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
