@@ -69,6 +69,7 @@ hr_status run_on(const engine *e, int n, const hr_local_opts *o, hr_rank_fn fn,
     if (o)
         own = *o;
     own.engine = e->name;
+    own.backend = getenv("HEADRACE_DEVICE"); /* NULL: the host's */
     own.delay_us = e->delay_us;
     return e->processes ? run_processes(&own, fn, arg) : hr_local_run(n, &own, fn, arg);
 }

@@ -235,7 +235,8 @@ void rec_open(rec *r, bool plan)
 {
     memset(r, 0, sizeof *r);
     r->plan = plan;
-    rec_need(hr_device_open("host", NULL, &r->dev), "device");
+    const char *backend = getenv("HEADRACE_DEVICE");
+    rec_need(hr_device_open(backend ? backend : "host", NULL, &r->dev), "device");
     hr_device_set_current(r->dev);
     thing_add(r->stream, &r->n_streams, hr_device_default_stream(r->dev), "comp");
     hr_probe_set(probe, r);

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "headrace/device.h"
+#include "support/backend.h"
 
 #define OK(expr) assert_int_equal((expr), HR_OK)
 
@@ -97,10 +98,10 @@ static inline void launch_failure(hr_stream *s, int part)
     OK(hr_launch(s, "breaker", run_failure, &part, sizeof part, NULL, 0));
 }
 
-static inline hr_device *open_host(const hr_device_opts *opts)
+static inline hr_device *open_device(const hr_device_opts *opts)
 {
     hr_device *dev;
-    OK(hr_device_open("host", opts, &dev));
+    OK(hr_device_open(test_backend(), opts, &dev));
     hr_device_set_current(dev);
     return dev;
 }

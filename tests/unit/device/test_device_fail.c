@@ -3,7 +3,7 @@
 
 static void first_failure_is_the_cause_and_names_its_launch(void **state)
 {
-    hr_device *dev = open_host(&(hr_device_opts){HR_INIT(hr_device_opts), .rank = 4});
+    hr_device *dev = open_device(&(hr_device_opts){HR_INIT(hr_device_opts), .rank = 4});
     hr_stream *b = new_stream(dev, "comm");
     OK(hr_device_status(dev));
     hr_span_begin(b, &(hr_mark){"mlp", 2, 1, HR_DIR_FORWARD});
@@ -23,7 +23,7 @@ static void first_failure_is_the_cause_and_names_its_launch(void **state)
 
 static void later_launches_are_skipped_and_events_complete(void **state)
 {
-    hr_device *dev = open_host(NULL);
+    hr_device *dev = open_device(NULL);
     hr_stream *a = hr_stream_current(), *b = new_stream(dev, "b");
     hr_event *e = new_event(dev);
     run_log log = {0};
@@ -47,7 +47,7 @@ static void later_launches_are_skipped_and_events_complete(void **state)
 
 static void reset_forgets_the_failure(void **state)
 {
-    hr_device *dev = open_host(NULL);
+    hr_device *dev = open_device(NULL);
     hr_stream *s = hr_stream_current();
     run_log log = {0};
     launch_failure(s, 1);
@@ -69,7 +69,7 @@ static void count(void *ctx)
 
 static void hooks_run_once_a_failure_until_taken_off(void **state)
 {
-    hr_device *dev = open_host(NULL);
+    hr_device *dev = open_device(NULL);
     hr_stream *a = hr_stream_current(), *b = new_stream(dev, "b");
     atomic_int kept = 0, off = 0;
     OK(hr_device_on_fail(dev, count, &off));
@@ -92,7 +92,7 @@ static void hooks_run_once_a_failure_until_taken_off(void **state)
 
 static void any_thread_may_fail_the_device(void **state)
 {
-    hr_device *dev = open_host(NULL);
+    hr_device *dev = open_device(NULL);
     atomic_int hooks = 0;
     OK(hr_device_on_fail(dev, count, &hooks));
     hr_device_fail(dev, HR_OK); /* no failure */
@@ -114,7 +114,7 @@ static hr_status run_silent_failure(const void *args, hr_team *team)
 
 static void failure_without_words_gets_those_of_its_status(void **state)
 {
-    hr_device *dev = open_host(NULL);
+    hr_device *dev = open_device(NULL);
     hr_stream *s = hr_stream_current();
     launch_failure(s, 5); /* leaves a sentence with the stream's thread */
     hr_device_reset(dev);
@@ -128,7 +128,7 @@ static void failure_without_words_gets_those_of_its_status(void **state)
 static void *open_fail_close(void *arg)
 {
     hr_device *dev;
-    if (hr_device_open("host", NULL, &dev) < 0)
+    if (hr_device_open(test_backend(), NULL, &dev) < 0)
         return NULL;
     int part = *(int *)arg;
     hr_stream *s = hr_device_default_stream(dev);
@@ -145,7 +145,7 @@ static void devices_fail_apart(void **state)
     enum { N = 4 };
     pthread_t t[N];
     int part[N];
-    hr_device *dev = open_host(NULL);
+    hr_device *dev = open_device(NULL);
     for (int i = 0; i < N; i++) {
         part[i] = i;
         assert_int_equal(pthread_create(&t[i], NULL, open_fail_close, &part[i]), 0);

@@ -10,8 +10,8 @@ typedef struct fixture {
 static fixture set_up(void)
 {
     fixture f;
-    f.dev =
-        open_host(&(hr_device_opts){HR_INIT(hr_device_opts), .rank = 2, .poison = -1});
+    f.dev = open_device(
+        &(hr_device_opts){HR_INIT(hr_device_opts), .rank = 2, .poison = -1});
     OK(hr_timeline_create(1000, &f.t));
     f.a = hr_device_default_stream(f.dev);
     f.b = new_stream(f.dev, "communication");

@@ -9,8 +9,8 @@ typedef struct fixture {
 
 static fixture set_up(int poison)
 {
-    fixture f = {
-        .dev = open_host(&(hr_device_opts){HR_INIT(hr_device_opts), .poison = poison})};
+    fixture f = {.dev = open_device(
+                     &(hr_device_opts){HR_INIT(hr_device_opts), .poison = poison})};
     f.a = hr_device_default_stream(f.dev);
     f.b = new_stream(f.dev, "b");
     f.c = new_stream(f.dev, "c");
@@ -213,7 +213,7 @@ static void blocks_never_overlap_and_hold_what_was_asked(void **state)
 static void limit_names_request_live_and_limit(void **state)
 {
     hr_device *dev =
-        open_host(&(hr_device_opts){HR_INIT(hr_device_opts), .memory = 1000});
+        open_device(&(hr_device_opts){HR_INIT(hr_device_opts), .memory = 1000});
     hr_stream *s = hr_stream_current();
     void *p = alloc(s, 600), *q = dev;
     assert_int_equal(hr_mem_alloc(s, 401, &q), HR_ERR_NOMEM);
@@ -275,7 +275,7 @@ static void wrong_frees_are_reported_and_change_nothing(void **state)
     atomic_int warned = 0;
     char *p = alloc(f.a, 1000);
     hr_mem_stats before, after;
-    OK(hr_device_open("host", NULL, &other));
+    OK(hr_device_open(test_backend(), NULL, &other));
     void *foreign = alloc(hr_device_default_stream(other), 10);
     void *freed = alloc(f.a, 5000);
     hr_mem_free(freed, f.a);

@@ -285,8 +285,8 @@ static program *run_program(uint64_t seed, int poison, int blocking, bool check)
     p->random = seed * UINT64_C(0x9e3779b97f4a7c15) + 1;
     if (check)
         setenv("HEADRACE_CHECK", "streams", 1);
-    p->dev = open_host(&(hr_device_opts){HR_INIT(hr_device_opts), .poison = poison,
-                                         .launch_blocking = blocking});
+    p->dev = open_device(&(hr_device_opts){HR_INIT(hr_device_opts), .poison = poison,
+                                           .launch_blocking = blocking});
     unsetenv("HEADRACE_CHECK");
     p->stream[0] = hr_device_default_stream(p->dev);
     for (int i = 1; i < STREAMS; i++)

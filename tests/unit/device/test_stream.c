@@ -3,7 +3,7 @@
 
 static void launches_run_in_issue_order(void **state)
 {
-    hr_device *dev = open_host(NULL);
+    hr_device *dev = open_device(NULL);
     run_log log = {0};
     for (int i = 0; i < 3000; i++)
         launch_note(hr_stream_current(), &log, i);
@@ -16,7 +16,7 @@ static void launches_run_in_issue_order(void **state)
 
 static void streams_run_independently(void **state)
 {
-    hr_device *dev = open_host(NULL);
+    hr_device *dev = open_device(NULL);
     hr_stream *other = new_stream(dev, "other");
     gate g = GATE_INIT;
     run_log log = {0};
@@ -46,7 +46,7 @@ static hr_status sum_args(const void *args, hr_team *team)
 
 static void arguments_are_copied_and_aligned(void **state)
 {
-    hr_device *dev = open_host(NULL);
+    hr_device *dev = open_device(NULL);
     gate g = GATE_INIT;
     atomic_long out = -1;
     struct {
@@ -83,7 +83,7 @@ static void *issue_many(void *arg)
 
 static void full_queue_blocks_the_issuer_until_there_is_room(void **state)
 {
-    hr_device *dev = open_host(NULL);
+    hr_device *dev = open_device(NULL);
     gate g = GATE_INIT;
     run_log log = {0};
     struct issue is = {.s = hr_stream_current(), .log = &log};
@@ -104,7 +104,7 @@ static void full_queue_blocks_the_issuer_until_there_is_room(void **state)
 static void launch_blocking_has_run_before_it_returns(void **state)
 {
     hr_device *dev =
-        open_host(&(hr_device_opts){HR_INIT(hr_device_opts), .launch_blocking = 1});
+        open_device(&(hr_device_opts){HR_INIT(hr_device_opts), .launch_blocking = 1});
     run_log log = {0};
     for (int i = 0; i < 100; i++) {
         launch_note(hr_stream_current(), &log, i);
@@ -113,7 +113,7 @@ static void launch_blocking_has_run_before_it_returns(void **state)
     hr_device_close(dev);
 
     setenv("HEADRACE_LAUNCH_BLOCKING", "1", 1);
-    dev = open_host(NULL);
+    dev = open_device(NULL);
     unsetenv("HEADRACE_LAUNCH_BLOCKING");
     launch_note(hr_stream_current(), &log, 0);
     assert_int_equal(log.n, 101);
@@ -122,7 +122,7 @@ static void launch_blocking_has_run_before_it_returns(void **state)
 
 static void bad_launches_are_refused(void **state)
 {
-    hr_device *dev = open_host(NULL);
+    hr_device *dev = open_device(NULL);
     hr_stream *s = hr_stream_current();
     char args[HR_LAUNCH_ARGS + 1] = {0};
     hr_operand op = {args, 1, HR_READ};
@@ -146,26 +146,35 @@ static void bad_launches_are_refused(void **state)
 
 static void copy_and_fill_run_in_order(void **state)
 {
-    hr_device *dev = open_host(NULL);
+    hr_device *dev = open_device(NULL);
     hr_stream *s = hr_stream_current();
-    char a[64] = "before", b[64] = "";
+    enum { BYTES = 64 };
+    char before[BYTES] = "before";
+    void *a, *b;
     gate g = GATE_INIT;
+    OK(hr_mem_alloc(s, BYTES, &a));
+    OK(hr_mem_alloc(s, BYTES, &b));
+    OK(hr_copy(s, a, before, BYTES));
+    OK(hr_fill(s, b, 0, BYTES));
+    OK(hr_stream_synchronize(s));
     launch_gate(s, &g);
     OK(hr_fill(s, a, 'x', 5));
-    OK(hr_copy(s, b, a, sizeof a));
-    OK(hr_fill(s, a, 0, sizeof a));
+    OK(hr_copy(s, b, a, BYTES));
+    OK(hr_fill(s, a, 0, BYTES));
     OK(hr_copy(s, NULL, NULL, 0));
     assert_string_equal(b, "");
     open_gate(&g);
     OK(hr_stream_synchronize(s));
     assert_string_equal(b, "xxxxxe");
     assert_string_equal(a, "");
+    hr_mem_free(a, s);
+    hr_mem_free(b, s);
     hr_device_close(dev);
 }
 
 static void one_more_than_the_most_streams_is_refused(void **state)
 {
-    hr_device *dev = open_host(NULL);
+    hr_device *dev = open_device(NULL);
     hr_stream *s[HR_MAX_STREAMS], *extra = (hr_stream *)dev;
     for (int i = 1; i < HR_MAX_STREAMS; i++)
         s[i] = new_stream(dev, "many");
@@ -182,7 +191,7 @@ static void one_more_than_the_most_streams_is_refused(void **state)
 
 static void priority_is_clamped_to_the_range(void **state)
 {
-    hr_device *dev = open_host(NULL);
+    hr_device *dev = open_device(NULL);
     int least = 1, greatest = 1;
     hr_device_priority_range(dev, &least, &greatest);
     assert_int_equal(least, 0);
@@ -204,7 +213,7 @@ static void priority_is_clamped_to_the_range(void **state)
 static void entering_a_stream_makes_it_current_until_exit(void **state)
 {
     assert_null(hr_stream_current());
-    hr_device *dev = open_host(NULL);
+    hr_device *dev = open_device(NULL);
     hr_stream *s = new_stream(dev, "s"), *before, *inner;
     assert_ptr_equal(hr_stream_current(), hr_device_default_stream(dev));
     hr_stream_enter(s, &before);
@@ -222,7 +231,7 @@ static void entering_a_stream_makes_it_current_until_exit(void **state)
 
 static void close_waits_for_queued_work(void **state)
 {
-    hr_device *dev = open_host(NULL);
+    hr_device *dev = open_device(NULL);
     hr_stream *s = new_stream(dev, "s");
     run_log log = {0};
     for (int i = 0; i < 500; i++)
@@ -239,7 +248,6 @@ static void unknown_backends_are_named(void **state)
     assert_int_equal(hr_device_open("tpu", NULL, &dev), HR_ERR_INVALID);
     assert_null(dev);
     assert_non_null(strstr(hr_last_error(), "tpu"));
-    assert_int_equal(hr_device_open("cuda", NULL, &dev), HR_ERR_UNSUPPORTED);
     assert_int_equal(hr_device_open(NULL, NULL, &dev), HR_ERR_INVALID);
     assert_int_equal(hr_device_open("host", &(hr_device_opts){.size = 3}, &dev),
                      HR_ERR_INVALID);

@@ -17,7 +17,7 @@ static fixture set_up(void)
     fixture f;
     void *p;
     setenv("HEADRACE_CHECK", "streams", 1);
-    f.dev = open_host(&(hr_device_opts){HR_INIT(hr_device_opts), .poison = -1});
+    f.dev = open_device(&(hr_device_opts){HR_INIT(hr_device_opts), .poison = -1});
     unsetenv("HEADRACE_CHECK");
     hr_log_set_sink(swallow, NULL);
     f.a = hr_device_default_stream(f.dev);
@@ -253,7 +253,7 @@ static void memory_does_not_grow_with_the_run(void **state)
 static hr_status open_with(const char *words, hr_device **out)
 {
     setenv("HEADRACE_CHECK", words, 1);
-    hr_status st = hr_device_open("host", NULL, out);
+    hr_status st = hr_device_open(test_backend(), NULL, out);
     unsetenv("HEADRACE_CHECK");
     return st;
 }

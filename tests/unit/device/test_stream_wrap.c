@@ -73,7 +73,7 @@ static int set_up_with(void **state, int check)
     pthread_mutex_init(&f->e.mu, NULL);
     pthread_cond_init(&f->e.cv, NULL);
     assert_int_equal(pthread_create(&f->e.thread, NULL, run_engine, &f->e), 0);
-    f->dev = open_host(
+    f->dev = open_device(
         &(hr_device_opts){HR_INIT(hr_device_opts), .rank = 3, .check = check});
     hr_stream_wrap_opts o = {HR_INIT(hr_stream_wrap_opts), .name = "theirs",
                              .native = &f->e, .post = post, .ctx = &f->e};

@@ -52,7 +52,7 @@ static void each_part_runs_once_whatever_the_cores(void **state)
 {
     for (int cores = 1; cores <= 4; cores++) {
         hr_device *dev =
-            open_host(&(hr_device_opts){HR_INIT(hr_device_opts), .cores = cores});
+            open_device(&(hr_device_opts){HR_INIT(hr_device_opts), .cores = cores});
         assert_int_equal(hr_device_cores(dev), cores);
         for (int n = 0; n <= PARTS; n = n * 3 + 1) {
             struct parts *p = new_parts(n);
@@ -68,7 +68,8 @@ static void each_part_runs_once_whatever_the_cores(void **state)
 static void many_short_jobs_do_not_mix(void **state)
 {
     enum { JOBS = 3000 };
-    hr_device *dev = open_host(&(hr_device_opts){HR_INIT(hr_device_opts), .cores = 3});
+    hr_device *dev =
+        open_device(&(hr_device_opts){HR_INIT(hr_device_opts), .cores = 3});
     struct parts *p = new_parts(7);
     for (int i = 0; i < JOBS; i++)
         launch_parts(hr_stream_current(), p);
@@ -81,7 +82,8 @@ static void many_short_jobs_do_not_mix(void **state)
 static void jobs_of_different_sizes_do_not_mix(void **state)
 {
     enum { JOBS = 20000, SIZES = 3 };
-    hr_device *dev = open_host(&(hr_device_opts){HR_INIT(hr_device_opts), .cores = 3});
+    hr_device *dev =
+        open_device(&(hr_device_opts){HR_INIT(hr_device_opts), .cores = 3});
     struct parts *p[SIZES] = {new_parts(2), new_parts(9), new_parts(30)};
     for (int i = 0; i < JOBS; i++)
         launch_parts(hr_stream_current(), p[i % SIZES]);
@@ -95,7 +97,7 @@ static void failure_of_the_least_part_is_returned_and_all_run(void **state)
 {
     for (int cores = 1; cores <= 3; cores++) {
         hr_device *dev =
-            open_host(&(hr_device_opts){HR_INIT(hr_device_opts), .cores = cores});
+            open_device(&(hr_device_opts){HR_INIT(hr_device_opts), .cores = cores});
         struct parts *p = new_parts(100);
         p->fail_from = 40;
         launch_parts(hr_stream_current(), p);
@@ -133,7 +135,8 @@ static hr_status run_pair(const void *args, hr_team *team)
 
 static void a_part_does_not_fail_with_the_words_of_an_earlier_one(void **state)
 {
-    hr_device *dev = open_host(&(hr_device_opts){HR_INIT(hr_device_opts), .cores = 2});
+    hr_device *dev =
+        open_device(&(hr_device_opts){HR_INIT(hr_device_opts), .cores = 2});
     struct pair pair = {.says_why = true}, *p = &pair;
     pthread_barrier_init(&pair.both, NULL, 2);
     OK(hr_launch(hr_stream_current(), "pair", run_pair, &p, sizeof p, NULL, 0));
@@ -151,7 +154,8 @@ static void a_part_does_not_fail_with_the_words_of_an_earlier_one(void **state)
 
 static void busy_team_leaves_a_launch_to_its_own_thread(void **state)
 {
-    hr_device *dev = open_host(&(hr_device_opts){HR_INIT(hr_device_opts), .cores = 2});
+    hr_device *dev =
+        open_device(&(hr_device_opts){HR_INIT(hr_device_opts), .cores = 2});
     hr_stream *b = new_stream(dev, "b");
     gate g = GATE_INIT;
     struct parts *p = new_parts(100), *q = new_parts(100);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/backend.h"
 #include "toy_ops.h"
 
 /* ---- what programs are made of ---- */
@@ -130,6 +131,7 @@ static hr_status run(const mistake *m, bool right)
 {
     struct job j = {m, right};
     hr_local_opts o = {HR_INIT(hr_local_opts), .timeout_s = 60,
+                       .backend = test_backend(),
                        .device = {HR_INIT(hr_device_opts), .check = 1, .poison = -1}};
     return hr_local_run(m->ranks, &o, rank_main, &j);
 }
