@@ -66,6 +66,15 @@ bool double_is_dead(void)
     return yes;
 }
 
+void double_die(const char *kernel, const char *wrong)
+{
+    fprintf(stderr, "%s: kernel '%s': %s\n", headrace_cudart_double, kernel, wrong);
+    pthread_mutex_lock(&mu);
+    dead = cudaErrorLaunchFailure;
+    deaths++;
+    pthread_mutex_unlock(&mu);
+}
+
 int double_deaths(void)
 {
     pthread_mutex_lock(&mu);

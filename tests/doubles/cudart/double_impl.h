@@ -31,6 +31,8 @@ bool double_still(bool waiting);
 /* For `return`: the calling thread's last error becomes `e`, unless that is success. */
 cudaError_t double_end(cudaError_t e);
 bool double_is_dead(void);
+/* A kernel did what none may: the context is dead. */
+void double_die(const char *kernel, const char *wrong);
 /* How many contexts have died: what was put on a stream of an earlier one is never run. */
 int double_deaths(void);
 /* The calling thread runs a host function, from where nothing may be called. */
