@@ -15,8 +15,9 @@ int hr_app_finish(const char *command, hr_status st)
     /* First, so that in a log of both what went wrong is the last line. */
     bool written = fflush(stdout) == 0 && !ferror(stdout);
     if (hr_app_interrupted()) {
-        fprintf(stderr, "headrace %s: interrupted by signal %d\n", command,
-                hr_app_interrupt_signal());
+        if (hr_app_interrupt_tell())
+            fprintf(stderr, "headrace %s: interrupted by signal %d\n", command,
+                    hr_app_interrupt_signal());
         return EXIT_INTERRUPTED;
     }
     if (st >= 0 && !written)

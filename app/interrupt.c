@@ -5,6 +5,8 @@
 #include "commands.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -14,7 +16,16 @@
 enum { GRACE_MS = 600 };
 
 static atomic_int caught; /* the signal; 0: none */
+static atomic_bool told;  /* somebody has said so */
 static timer_t grace;     /* set before the handlers are, then constant */
+
+static struct {
+    sem_t
+        wake; /* posted by the first signal, and to end; made before the handlers are set */
+    pthread_t thread;
+    void (*fn)(void *ctx);
+    void *ctx;
+} watch;
 
 static void on_signal(int signal)
 {
@@ -23,6 +34,7 @@ static void on_signal(int signal)
     if (atomic_exchange(&caught, signal) != 0 ||
         timer_settime(grace, 0, &once, NULL) != 0)
         _exit(EXIT_INTERRUPTED);
+    sem_post(&watch.wake);
     errno = before;
 }
 
@@ -31,9 +43,11 @@ static void on_grace_over(int signal)
     static const char by_int[] = "headrace: interrupted by signal 2\n",
                       by_term[] = "headrace: interrupted by signal 15\n";
     bool term = atomic_load(&caught) == SIGTERM;
-    ssize_t told = write(STDERR_FILENO, term ? by_term : by_int,
-                         term ? sizeof by_term - 1 : sizeof by_int - 1);
-    (void)told; /* nobody is left to hear that it failed */
+    ssize_t written = 0;
+    if (hr_app_interrupt_tell())
+        written = write(STDERR_FILENO, term ? by_term : by_int,
+                        term ? sizeof by_term - 1 : sizeof by_int - 1);
+    (void)written; /* nobody is left to hear that it failed */
     _exit(EXIT_INTERRUPTED);
 }
 
@@ -44,7 +58,8 @@ hr_status hr_app_interrupt_install(void)
                      action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
     sigemptyset(&over.sa_mask);
     sigemptyset(&action.sa_mask);
-    if (timer_create(CLOCK_MONOTONIC, &event, &grace) != 0 ||
+    if (sem_init(&watch.wake, 0, 0) != 0 ||
+        timer_create(CLOCK_MONOTONIC, &event, &grace) != 0 ||
         sigaction(SIGALRM, &over, NULL) != 0 || sigaction(SIGINT, &action, NULL) != 0 ||
         sigaction(SIGTERM, &action, NULL) != 0 ||
         signal(SIGXFSZ, SIG_IGN) ==
@@ -62,4 +77,36 @@ bool hr_app_interrupted(void)
 int hr_app_interrupt_signal(void)
 {
     return atomic_load(&caught);
+}
+
+bool hr_app_interrupt_tell(void)
+{
+    return !atomic_exchange(&told, true);
+}
+
+/* ---- the watch ------------------------------------------------------------------------------ */
+
+static void *stand_watch(void *none)
+{
+    while (sem_wait(&watch.wake) != 0)
+        ;
+    if (hr_app_interrupted())
+        watch.fn(watch.ctx);
+    return NULL;
+}
+
+hr_status hr_app_interrupt_watch(void (*fn)(void *ctx), void *ctx)
+{
+    watch.fn = fn;
+    watch.ctx = ctx;
+    int err = pthread_create(&watch.thread, NULL, stand_watch, NULL);
+    return err ? hr_fail(HR_ERR_NOMEM, NULL, "no thread to wait for signals: %s",
+                         strerrordesc_np(err))
+               : HR_OK;
+}
+
+void hr_app_interrupt_unwatch(void)
+{
+    sem_post(&watch.wake);
+    pthread_join(watch.thread, NULL);
 }

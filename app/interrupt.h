@@ -8,5 +8,13 @@
 hr_status hr_app_interrupt_install(void);
 bool hr_app_interrupted(void);
 int hr_app_interrupt_signal(void); /* 0: none yet */
+/* True for the first who asks: it is theirs to say it. */
+bool hr_app_interrupt_tell(void);
+
+/* fn(ctx) runs on a thread of its own once there is a signal, so before the process is ended. One at a
+ * time. ERR_NOMEM. */
+hr_status hr_app_interrupt_watch(void (*fn)(void *ctx), void *ctx);
+/* After it fn does not run any more; where there was a signal it has run. */
+void hr_app_interrupt_unwatch(void);
 
 #endif

@@ -7,6 +7,7 @@
 #include "interrupt.h"
 #include "launcher.h"
 #include <string.h>
+#include <unistd.h>
 
 static const char WRONG_USAGE[] = "wrong_usage"; /* the reason by which all know it */
 
@@ -32,9 +33,30 @@ static hr_status check_world(const train_options *o, int processes)
     return HR_OK;
 }
 
-static hr_status as_rank(hr_group *world, void *process_)
+/* ---- signals ------------------------------------------------------------------------------- */
+
+/* The launcher ends a job in which a rank was killed by a signal to the others. Each says where that met it,
+ * and its end wakes whoever waits for it. */
+static void interrupted(void *world_)
 {
-    const process *p = process_;
+    hr_group *world = world_;
+    char where[640], host[64] = "?";
+    if (gethostname(host, sizeof host - 1) != 0)
+        snprintf(host, sizeof host, "?");
+    hr_group_where(world, where, sizeof where);
+    if (hr_app_interrupt_tell())
+        fprintf(stderr,
+                "headrace train: rank %d (host %s): interrupted by signal %d%s\n",
+                hr_group_rank(world), host, hr_app_interrupt_signal(), where);
+    hr_group_abort(world,
+                   hr_fail(HR_ERR_ABORTED, "interrupted", "interrupted by signal %d%s",
+                           hr_app_interrupt_signal(), where));
+}
+
+/* ---- one rank ------------------------------------------------------------------------------ */
+
+static hr_status work(const process *p, hr_group *world)
+{
     if (p->usage < 0)
         return hr_fail(p->usage, WRONG_USAGE, "%s", p->said);
     APP_TRY(check_world(p->opts, hr_group_size(world)));
@@ -42,6 +64,19 @@ static hr_status as_rank(hr_group *world, void *process_)
         return hr_app_train_rank(p->opts, world);
     APP_TRY(hr_app_train_meet(p->opts, world));
     return hr_group_rank(world) == 0 ? hr_app_dry_run(p->opts) : HR_OK;
+}
+
+static hr_status as_rank(hr_group *world, void *process_)
+{
+    char said[1024];
+    APP_TRY(hr_app_interrupt_watch(interrupted, world));
+    hr_status st = work(process_, world);
+    snprintf(said, sizeof said, "%s", hr_last_error());
+    const char *reason = hr_last_reason();
+    if (st < 0) /* before a signal can be the cause */
+        hr_group_abort(world, st);
+    hr_app_interrupt_unwatch();
+    return st < 0 ? hr_fail(st, reason, "%s", said) : st;
 }
 
 /* --cores is over all ranks; a rank takes one at least. */
@@ -77,8 +112,10 @@ int hr_app_train_process(const train_options *o, hr_status usage)
     hr_status st = run(&p);
     bool wrong = st < 0 && strcmp(hr_last_reason(), WRONG_USAGE) == 0;
     int code = wrong ? EXIT_USAGE : st < 0 ? EXIT_FAILED : EXIT_DONE;
-    if (st >= 0 || hr_app_launch_rank() <= 0 || hr_app_interrupted())
+    int me = hr_app_launch_rank();
+    if (st >= 0 || me < 0 || me == hr_mpi_speaker() || hr_app_interrupted())
         code = wrong ? hr_app_usage("train", st) : hr_app_finish("train", st);
+    (void)hr_app_interrupt_tell(); /* what the launcher does from now on is no news */
     int ended = hr_mpi_finish(st);
     return code ? code : ended;
 }

@@ -99,7 +99,8 @@ HR_API const char *hr_group_engine(const hr_group *g); /* "local-late" */
 HR_API const char *hr_group_link_note(const hr_group *g);
 
 /* What an operation is for: failures and time-outs say it, nothing else uses it. Belongs to what
- * this thread issues on `g` from now on; NULL: nothing to say. Copied, at no cost to speak of. */
+ * this thread issues on `g` from now on; NULL: nothing to say but the node that is open then, if one is
+ * (hr_span_begin()). Copied, at no cost to speak of. */
 typedef struct hr_op_label {
     const char *what;             /* literal or interned: "send forward"; NULL: none */
     int stage, chunk, microbatch; /* -1: none */

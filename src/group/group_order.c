@@ -37,6 +37,18 @@ bool hr__order_is_checked(const hr_device *dev)
     return dev->check != NULL;
 }
 
+hr_op_label hr__order_label(const hr_stream *s, const hr_op_label *given)
+{
+    hr_op_label l = *given;
+    hr_mark mark;
+    if (l.what || !hr__mark_recent(s, &mark))
+        return l;
+    l.what = mark.name;
+    if (l.microbatch < 0)
+        l.microbatch = mark.microbatch;
+    return l;
+}
+
 void hr__order_describe(const hr_stream *s, hr__work *out)
 {
     _Static_assert(sizeof out->text >= HR__WORK_TEXT, "a description fits");

@@ -3,7 +3,7 @@
  * clocks of the streams, that is, from issue order alone. */
 #ifndef HR_GROUP_ORDER_H
 #define HR_GROUP_ORDER_H
-#include "headrace/device.h"
+#include "headrace/group.h"
 
 /* Where the last operation was issued; all zero before the first. */
 typedef struct hr__order {
@@ -33,5 +33,8 @@ typedef struct hr__work {
     char text[192];
 } hr__work;
 void hr__order_describe(const hr_stream *s, hr__work *out);
+
+/* What an operation that is issued on `s` now is for: as its group was told, or the node that is open. */
+hr_op_label hr__order_label(const hr_stream *s, const hr_op_label *given);
 
 #endif

@@ -62,7 +62,7 @@ hr_status hr__post_take(hr__posts *r, hr_group *of, const hr_stream *s, hr__post
     }
     atomic_store_explicit(&oldest->busy, true, memory_order_relaxed);
     oldest->stream = s;
-    oldest->label = of->label;
+    oldest->label = hr__order_label(s, &of->label);
     r->newest = oldest;
     *out = oldest;
     return HR_OK;

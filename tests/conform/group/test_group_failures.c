@@ -442,42 +442,51 @@ static hr_status tell(hr_group *g, bool send, int peer, hr_stream *s)
     return hr_stream_synchronize(s);
 }
 
-/* Waits in a barrier, and sees it from beside. */
-static hr_status watch(hr_group *meeting, hr_group *words, hr_stream *beside)
+/* Has issued a barrier, and sees from beside that the rank waits in it. */
+static hr_status watch(hr_group *words, hr_stream *beside, const char *what)
 {
     char said[512];
     int64_t until = hr_now_ns() + 20000000000;
-    hr_group_where(words, said, sizeof said);
-    CHECK(said[0] == '\0');
-    hr_group_set_label(meeting, &(hr_op_label){"meeting", 1, -1, -1});
-    TRY(hr_barrier(meeting, hr_stream_current()));
     do {
         sched_yield();
         hr_group_where(words, said, sizeof said);
     } while (!said[0] && hr_now_ns() < until);
     CHECK(strstr(said, "rank 0 is in barrier"));
-    CHECK(strstr(said, "ranks 0,1,2 [meeting, stage 1]"));
+    CHECK(strstr(said, what));
     TRY(tell(words, true, 1, beside));
     return tell(words, true, 2, beside);
+}
+
+static hr_status wait_watched(hr_group *meeting, hr_group *words, hr_stream *beside,
+                              const char *what)
+{
+    char said[512];
+    if (hr_group_rank(words) > 0)
+        TRY(tell(words, false, 0, beside));
+    TRY(hr_barrier(meeting, hr_stream_current()));
+    if (hr_group_rank(words) == 0)
+        TRY(watch(words, beside, what));
+    TRY(sync());
+    hr_group_where(words, said, sizeof said);
+    CHECK(said[0] == '\0');
+    return HR_OK;
 }
 
 static hr_status say_where(hr_group *world, void *arg)
 {
     hr_group *meeting, *words;
     hr_stream *beside;
-    char said[512];
     TRY(hr_group_create(world, NULL, 0, &meeting));
     TRY(hr_group_create(world, NULL, 0, &words));
     TRY(hr_stream_create(hr_device_current(), NULL, &beside));
-    if (hr_group_rank(world) == 0) {
-        TRY(watch(meeting, words, beside));
-    } else {
-        TRY(tell(words, false, 0, beside));
-        TRY(hr_barrier(meeting, hr_stream_current()));
-    }
-    TRY(hr_stream_synchronize(hr_stream_current()));
-    hr_group_where(world, said, sizeof said);
-    CHECK(said[0] == '\0');
+    hr_group_set_label(meeting, &(hr_op_label){"meeting", 1, -1, -1});
+    TRY(wait_watched(meeting, words, beside, "ranks 0,1,2 [meeting, stage 1]"));
+    hr_group_set_label(meeting, NULL);
+    hr_span_begin(hr_stream_current(),
+                  &(hr_mark){"moe_dispatch", 2, 5, HR_DIR_FORWARD});
+    TRY(wait_watched(meeting, words, beside,
+                     "ranks 0,1,2 [moe_dispatch, microbatch 5]"));
+    hr_span_end(hr_stream_current());
     hr_stream_destroy(beside);
     hr_group_release(words);
     hr_group_release(meeting);
