@@ -68,7 +68,8 @@ static hr_status run_program(char *out)
     hr_device *dev;
     hr_timeline *t;
     OK(hr_timeline_create(100, &t));
-    hr_status st = hr_device_open("cuda", NULL, &dev);
+    hr_status st = hr_device_open(
+        "cuda", &(hr_device_opts){HR_INIT(hr_device_opts), .poison = -1}, &dev);
     if (st == HR_OK)
         st = work_with(dev, t, out);
     hr_device_close(dev);
