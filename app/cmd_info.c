@@ -46,7 +46,7 @@ static json_t *engines(void)
     for (int i = 0; hr_local_engine_name(i); i++)
         json_array_append_new(list, offer(hr_local_engine_name(i), true, NULL));
     const char *why, *mpi = hr_mpi_library(&why);
-    json_array_append_new(list, offer("mpi", mpi != NULL, why));
+    json_array_append_new(list, offer("mpi", mpi != NULL, mpi ? mpi : why));
     json_array_append_new(
         list, offer("nccl", false, "this build has no NCCL engine for groups"));
     return list;
@@ -138,7 +138,7 @@ static void put_offers(const char *title, const json_t *list)
     {
         const char *why = json_string_value(json_object_get(o, "why_off"));
         const char *about = json_string_value(json_object_get(o, "about"));
-        printf("  %-16s%s%s%s\n", json_string_value(json_object_get(o, "name")),
+        printf("  %-18s%s%s%s\n", json_string_value(json_object_get(o, "name")),
                why     ? "off: "
                : about ? "on: "
                        : "on",
@@ -154,9 +154,9 @@ static void put_facts(const char *title, json_t *facts)
     json_object_foreach(facts, key, v)
     {
         if (json_is_string(v))
-            printf("  %-16s%s\n", key, json_string_value(v));
+            printf("  %-18s%s\n", key, json_string_value(v));
         else
-            printf("  %-16s%lld\n", key, (long long)json_integer_value(v));
+            printf("  %-18s%lld\n", key, (long long)json_integer_value(v));
     }
 }
 
