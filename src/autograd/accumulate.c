@@ -1,20 +1,15 @@
 /* Sums of gradients; see accumulate.h. */
 #include "autograd/accumulate.h"
+#include "autograd/grad_kernels.h"
 #include "autograd/lend_grad.h"
 #include "base/try.h"
 #include "tensor/tensor_impl.h"
 
 enum { TILE = 1 << 14 }; /* elements; the cut never changes a sum of two */
 
-struct add_args {
-    float *dst;
-    const float *a, *b;
-    int64_t n;
-};
-
 static hr_status add_tile(void *arg, int i)
 {
-    const struct add_args *p = arg;
+    const hr__grad_args *p = arg;
     int64_t from = (int64_t)i * TILE;
     int64_t to = from + TILE < p->n ? from + TILE : p->n;
     for (int64_t k = from; k < to; k++)
@@ -24,7 +19,7 @@ static hr_status add_tile(void *arg, int i)
 
 static hr_status add_kernel(const void *args, hr_team *team)
 {
-    struct add_args a = *(const struct add_args *)args;
+    hr__grad_args a = *(const hr__grad_args *)args;
     if (a.n <= TILE)
         return add_tile(&a, 0);
     return hr_team_run(team, (int)((a.n + TILE - 1) / TILE), add_tile, &a);
@@ -32,11 +27,14 @@ static hr_status add_kernel(const void *args, hr_team *team)
 
 static hr_status ones_kernel(const void *args, hr_team *team)
 {
-    const struct add_args *a = args;
+    const hr__grad_args *a = args;
     for (int64_t k = 0; k < a->n; k++)
         a->dst[k] = 1.0F;
     return HR_OK;
 }
+
+static const hr__kernel add_forms = HR__KERNEL(add_kernel, hr__cuda_grad_add);
+static const hr__kernel ones_forms = HR__KERNEL(ones_kernel, hr__cuda_grad_one);
 
 static hr_status check_f32(const hr_tensor *g)
 {
@@ -62,13 +60,13 @@ static hr_status add(hr_tensor *dst, hr_tensor *a, hr_tensor *b)
     if (dst->count == 0)
         return HR_OK;
     HR_TRY(hr__current_stream("sum of gradients", &s));
-    struct add_args args = {hr_tensor_f32(dst), hr_tensor_f32(a), hr_tensor_f32(b),
-                            dst->count};
+    hr__grad_args args = {hr_tensor_f32(dst), hr_tensor_f32(a), hr_tensor_f32(b),
+                          dst->count};
     size_t bytes = hr_tensor_bytes(dst);
     hr_operand ops[] = {{args.dst, bytes, HR_WRITE},
                         {args.a, bytes, HR_READ},
                         {args.b, bytes, HR_READ}};
-    return hr_launch(s, "grad.add", add_kernel, &args, sizeof args, ops, 3);
+    return hr__launch_kernel(s, "grad.add", &add_forms, &args, sizeof args, ops, 3);
 }
 
 /* Whoever holds the one handle and the one claim may write the bytes, or keep them. */
@@ -173,9 +171,10 @@ hr_status hr__grad_ones(const hr_tensor *root, hr_tensor **out)
             root->name, hr_dtype_name((hr_dtype)root->dtype));
     HR_TRY(hr__current_stream("gradient of one", &s));
     HR_TRY(hr_tensor_create(HR_F32, root->ndim, root->shape, out));
-    struct add_args args = {.dst = hr_tensor_f32(*out), .n = (*out)->count};
+    hr__grad_args args = {.dst = hr_tensor_f32(*out), .n = (*out)->count};
     hr_operand op = {args.dst, hr_tensor_bytes(*out), HR_WRITE};
-    hr_status st = hr_launch(s, "grad.one", ones_kernel, &args, sizeof args, &op, 1);
+    hr_status st =
+        hr__launch_kernel(s, "grad.one", &ones_forms, &args, sizeof args, &op, 1);
     if (st < 0) {
         hr_tensor_release(*out);
         *out = NULL;

@@ -10,9 +10,22 @@ typedef hr_status (*hr__cuda_issue)(hr_stream *s, const void *args);
 
 typedef struct hr__kernel {
     hr_kernel host;
-    hr__cuda_issue
-        cuda; /* NULL: not built; there the host form runs, on host memory only */
+    /* NULL: not built; there the host form runs, on host memory only. */
+    hr__cuda_issue cuda;
 } hr__kernel;
+
+/* For a file that is compiled with HR_WITH_CUDA=1 where CUDA forms are built. */
+#if HR_WITH_CUDA
+#define HR__KERNEL(host, cuda)                                                         \
+    {                                                                                  \
+        (host), (cuda)                                                                 \
+    }
+#else
+#define HR__KERNEL(host, cuda)                                                         \
+    {                                                                                  \
+        (host), NULL                                                                   \
+    }
+#endif
 
 /* As hr_launch(). */
 HR_RESULT hr_status hr__launch_kernel(hr_stream *s, const char *name,

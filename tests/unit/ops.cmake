@@ -10,9 +10,9 @@ hr_test(unit.vec SOURCES ops/test_vec.c ${op_check} ROOMS ops)
 
 # The same programs over the CUDA backend: its kernels, run by the test doubles of its libraries.
 if(TARGET cublas_double)
-  foreach(name products row_ops slack attention routing_ops optimizer)
-    add_test(NAME unit.cuda_${name} COMMAND test_unit_${name} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
-    set_tests_properties(unit.cuda_${name} PROPERTIES TIMEOUT 120 LABELS "cuda_double" ENVIRONMENT
+  foreach(noun products row_ops slack attention routing_ops optimizer)
+    add_test(NAME double.${noun} COMMAND test_unit_${noun} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+    set_tests_properties(double.${noun} PROPERTIES TIMEOUT 300 LABELS cuda ENVIRONMENT
       "HEADRACE_DEVICE=cuda;HEADRACE_CUDART=$<TARGET_FILE:cudart_double>;HEADRACE_CUBLAS=$<TARGET_FILE:cublas_double>")
   endforeach()
 endif()

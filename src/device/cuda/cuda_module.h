@@ -27,6 +27,16 @@ typedef struct hr__cuda_module {
             (int)(sizeof(names) / sizeof((names)[0])), NULL                            \
     }
 
+/* The kernels of one file, `static hr__cuda_module module`, with their numbers as constants. */
+#define HR__CUDA_NUMBER_OF(number, name) number,
+#define HR__CUDA_NAME_OF(number, name)   #name,
+#define HR__CUDA_MODULE_OF_ONE(module, file, MAP)                                      \
+    extern const unsigned long long hr__fatbin_##file[];                               \
+    enum { MAP(HR__CUDA_NUMBER_OF) };                                                  \
+    static const void *const module##_code[] = {hr__fatbin_##file};                    \
+    static const char *const module##_names[] = {MAP(HR__CUDA_NAME_OF)};               \
+    static hr__cuda_module module = HR__CUDA_MODULE(module##_code, module##_names);
+
 /* Blocks of HR_THREADS, and shared memory beside what the kernel has by itself. No blocks: nothing is
  * launched. */
 typedef struct hr__cuda_grid {

@@ -1,12 +1,11 @@
 /* The scheduler of simt.h. Warps run one after the other, each until all its lanes stand at a barrier of
- * the block or are done; then the barrier opens. Fibers are made once a thread of the operating system,
- * entered by ucontext the first time and by setjmp from then on. */
-#undef _FORTIFY_SOURCE /* its longjmp takes another stack for a broken one */
+ * the block or are done; then the barrier opens. Fibers are made once a thread of the operating system. */
 #include "simt/simt_shim.hpp"
 #include <pthread.h>
-#include <setjmp.h>
 #include <stdlib.h>
+#ifndef __x86_64__
 #include <ucontext.h>
+#endif
 #if defined(__SANITIZE_ADDRESS__)
 #define SIMT_ASAN 1
 #elif defined(__has_feature)
@@ -23,13 +22,21 @@ enum { WARP = 32, MAX_THREADS = 1024, STACK = 96 << 10 };
 /* WAITS_WARP: at an exchange or __syncwarp(). */
 enum state { READY, WAITS_WARP, WAITS_BLOCK, DONE };
 
+/* Where a fiber, or the scheduler, goes on. */
+struct place {
+#ifdef __x86_64__
+    void *sp;
+#else
+    ucontext_t context;
+#endif
+};
+
 struct fiber {
     simt::thread_view view;
     enum state state;
     bool started; /* its stack holds the loop of fiber_main() */
     bool odd;     /* which of the two exchanges comes next */
-    jmp_buf here;
-    ucontext_t first;
+    struct place here;
     char *stack;
     void *fake_stack; /* ASan's */
 };
@@ -43,7 +50,7 @@ struct machine {
     fiber fibers[MAX_THREADS];
     warp warps[MAX_THREADS / WARP];
     fiber *running;
-    jmp_buf scheduler;
+    struct place scheduler;
     const simt_kernel *kernel;
     const void *packed;
     void *shared;
@@ -75,6 +82,52 @@ static void make_key()
 }
 
 /* ---- switching ------------------------------------------------------------------------- */
+static void fiber_main();
+
+#ifdef __x86_64__
+/* By hand: ucontext asks the kernel each time, and sanitizers sweep the stack at every longjmp(). */
+extern "C" void simt_switch(void **from, void *to);
+__asm__(".text\n"
+        ".type simt_switch, @function\n"
+        ".hidden simt_switch\n"
+        "simt_switch:\n"
+        "    pushq %rbp; pushq %rbx; pushq %r12; pushq %r13; pushq %r14; pushq %r15\n"
+        "    movq %rsp, (%rdi)\n"
+        "    movq %rsi, %rsp\n"
+        "    popq %r15; popq %r14; popq %r13; popq %r12; popq %rbx; popq %rbp\n"
+        "    ret\n"
+        ".size simt_switch, . - simt_switch\n");
+
+static void go(place *from, place *to)
+{
+    simt_switch(&from->sp, to->sp);
+}
+
+/* As if fiber_main() had called simt_switch() first thing. */
+static void prepare(place *p, char *stack)
+{
+    void **top = reinterpret_cast<void **>(stack + STACK);
+    top[-1] = nullptr;
+    top[-2] = reinterpret_cast<void *>(fiber_main);
+    memset(top - 8, 0, 6 * sizeof *top);
+    p->sp = top - 8;
+}
+#else
+static void go(place *from, place *to)
+{
+    swapcontext(&from->context, &to->context);
+}
+
+static void prepare(place *p, char *stack)
+{
+    getcontext(&p->context);
+    p->context.uc_stack.ss_sp = stack;
+    p->context.uc_stack.ss_size = STACK;
+    p->context.uc_link = nullptr;
+    makecontext(&p->context, fiber_main, 0);
+}
+#endif
+
 static void switch_start(void **fake, const void *bottom, size_t size)
 {
 #if SIMT_ASAN
@@ -95,10 +148,8 @@ static void switch_end(void *fake, const void **bottom, size_t *size)
 
 static void to_scheduler(machine *m, fiber *f)
 {
-    if (_setjmp(f->here) == 0) {
-        switch_start(&f->fake_stack, m->bottom, m->bottom_size);
-        _longjmp(m->scheduler, 1);
-    }
+    switch_start(&f->fake_stack, m->bottom, m->bottom_size);
+    go(&f->here, &m->scheduler);
     switch_end(f->fake_stack, &m->bottom, &m->bottom_size);
 }
 
@@ -115,30 +166,17 @@ static void fiber_main()
     }
 }
 
-static bool start(fiber *f)
-{
-    if (!f->stack && !(f->stack = static_cast<char *>(malloc(STACK))))
-        return false;
-    getcontext(&f->first);
-    f->first.uc_stack.ss_sp = f->stack;
-    f->first.uc_stack.ss_size = STACK;
-    f->first.uc_link = nullptr;
-    makecontext(&f->first, fiber_main, 0);
-    return f->started = true;
-}
-
 static bool enter(machine *m, fiber *f)
 {
-    bool first = !f->started;
-    if (first && !start(f))
-        return false;
-    m->running = f;
-    if (_setjmp(m->scheduler) == 0) {
-        switch_start(&m->fake_stack, f->stack, STACK);
-        if (first)
-            setcontext(&f->first);
-        _longjmp(f->here, 1);
+    if (!f->started) {
+        if (!f->stack && !(f->stack = static_cast<char *>(malloc(STACK))))
+            return false;
+        prepare(&f->here, f->stack);
+        f->started = true;
     }
+    m->running = f;
+    switch_start(&m->fake_stack, f->stack, STACK);
+    go(&m->scheduler, &f->here);
     switch_end(m->fake_stack, nullptr, nullptr);
     return true;
 }

@@ -1,5 +1,6 @@
 /* See op_check.h. */
 #include "op_check.h"
+#include "support/backend.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,17 +42,11 @@ void op_fails(hr_status got, hr_status want, ...)
     va_end(texts);
 }
 
-const char *op_backend(void)
-{
-    const char *name = getenv("HEADRACE_DEVICE");
-    return name ? name : "host";
-}
-
 hr_device *op_open(int cores)
 {
     hr_device *dev;
     op_ok(hr_device_open(
-        op_backend(),
+        test_backend(),
         &(hr_device_opts){HR_INIT(hr_device_opts), .cores = cores, .poison = 1}, &dev));
     hr_device_set_current(dev);
     return dev;

@@ -38,9 +38,7 @@ void op_ok(hr_status st);
 /* Asserts `st` and that the last error has every one of the texts (NULL ends them). */
 void op_fails(hr_status got, hr_status want, ...);
 
-/* HEADRACE_DEVICE; "host" if it says nothing. */
-const char *op_backend(void);
-hr_device *op_open(int cores); /* and makes it current */
+hr_device *op_open(int cores); /* of the backend that support/backend.h says; current */
 /* Asserts that nothing lives on it. */
 void op_close(hr_device *dev);
 

@@ -1,6 +1,7 @@
 /* Operators over rows that only device memory counts: on the rows that there are the same bits as the plain
  * ones, forward and backward; on slack nothing is read or written. */
 #include "op_check.h"
+#include "support/backend.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,7 +47,7 @@ static hr_device *open_poisoned(void)
 {
     hr_device *dev;
     op_ok(hr_device_open(
-        op_backend(),
+        test_backend(),
         &(hr_device_opts){HR_INIT(hr_device_opts), .cores = 2, .poison = 1}, &dev));
     hr_device_set_current(dev);
     return dev;
