@@ -72,17 +72,20 @@ hr_status hr__cuda_memory_init(hr__gpu_device *d)
                 "managed memory that both sides use at the same time");
 }
 
-void hr__cuda_memory_fini(hr__gpu_device *d)
-{
-    if (d->pool)
-        (void)d->rt->cudaMemPoolDestroy(d->pool);
-    d->pool = NULL;
-}
-
 static cudaError_t side_done(hr_stream *s, void *device)
 {
     hr__gpu_device *d = device;
     return d->rt->cudaStreamQuery(d->side);
+}
+
+/* What has been freed is really gone then. */
+void hr__cuda_memory_fini(hr__gpu_device *d)
+{
+    if (d->side)
+        (void)hr__cuda_await(&d->base, NULL, side_done, d, "cudaStreamQuery");
+    if (d->pool)
+        (void)d->rt->cudaMemPoolDestroy(d->pool);
+    d->pool = NULL;
 }
 
 /* A stream is needed for CUDA's sake only: when this returns all streams may use it. */

@@ -47,10 +47,12 @@ hr_status hr__cudart_probe(const hr__cudart *rt, int *devices)
 {
     int driver = 0, count = 0;
     cudaError_t e = rt->cudaDriverGetVersion(&driver);
-    if (e == cudaSuccess && driver == 0)
-        return off("no NVIDIA driver is installed (there is no libcuda.so.1)");
     if (e == cudaSuccess)
         e = rt->cudaGetDeviceCount(&count);
+    if (e == cudaErrorInsufficientDriver && driver == 0) {
+        (void)rt->cudaGetLastError();
+        return off("no NVIDIA driver is installed (there is no libcuda.so.1)");
+    }
     if (e != cudaSuccess)
         return off_by_code(rt, e);
     if (count <= 0)
