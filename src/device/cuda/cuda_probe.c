@@ -45,7 +45,7 @@ static hr_status off_by_code(const hr__cudart *rt, cudaError_t e)
 
 hr_status hr__cudart_probe(const hr__cudart *rt, int *devices)
 {
-    int driver = 0, count = 0;
+    int driver = -1, count = 0;
     cudaError_t e = rt->cudaDriverGetVersion(&driver);
     if (e == cudaSuccess)
         e = rt->cudaGetDeviceCount(&count);
