@@ -1,275 +1,151 @@
-/* Checkpoints: which file, what its metadata says, which former ones stay. The format is that of
- * safetensors.h. */
+/* checkpoint.c: opens a checkpoint, and reads from it what a rank wants; see checkpoint.h. Files are opened when they are
+ * first wanted: of a thousand a rank needs few. */
 #include "checkpoint.h"
 #include "app_try.h"
-#include "option_spec.h"
+#include "checkpoint_index.h"
+#include "checkpoint_meta.h"
+#include "whole_text.h"
 
-#include <dirent.h>
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define FILE_NAME "model.safetensors"
-#define FORMAT    "headrace-1"
-
-/* The fields of a shape, by the options of `train` that set them and say what is valid. */
-#define NUMBER(name, member)                                                           \
-    {                                                                                  \
-        name, offsetof(model_shape, member), false, false                              \
-    }
-#define OFF_ON(name, member, later)                                                    \
-    {                                                                                  \
-        name, offsetof(model_shape, member), true, later                               \
-    }
-static const struct field {
-    const char *name;
-    size_t offset;
-    bool off_on;
-    bool later; /* files from before it do not say it, and mean 0 */
-} fields[] = {
-    NUMBER("layers", layers),
-    NUMBER("width", width),
-    NUMBER("heads", heads),
-    NUMBER("experts", experts),
-    NUMBER("top-k", top_k),
-    NUMBER("expert-width", expert_width),
-    NUMBER("dense-layers", dense_layers),
-    NUMBER("dense-width", dense_width),
-    NUMBER("shared-width", shared_width),
-    NUMBER("seq", seq),
-    OFF_ON("tie-embeddings", tie_embeddings, false),
-    OFF_ON("mtp", mtp, true),
-};
-enum { FIELDS = sizeof fields / sizeof fields[0], PATH_ROOM = OPTION_PATH + 64 };
-
-static int field_of(const model_shape *m, int i)
-{
-    return *(const int *)((const char *)m + fields[i].offset);
-}
-
-hr_status hr_app_make_folders(const char *path)
-{
-    char *copy = strdup(path);
-    if (!copy)
-        return hr_fail(HR_ERR_NOMEM, NULL, "no memory to make folder '%s'", path);
-    int cause = 0;
-    for (char *p = copy; *p && !cause; p++) {
-        p += strspn(p, "/");
-        p += strcspn(p, "/");
-        char end = *p;
-        *p = '\0';
-        if (mkdir(copy, 0777) != 0 && errno != EEXIST)
-            cause = errno;
-        *p = end;
-        if (!end)
-            break;
-    }
-    free(copy);
-    struct stat info;
-    if (!cause && stat(path, &info) != 0)
-        cause = errno;
-    else if (!cause && !S_ISDIR(info.st_mode))
-        cause = ENOTDIR;
-    return cause ? hr_fail(HR_ERR_IO, "folder", "cannot make folder '%s': %s", path,
-                           strerrordesc_np(cause))
-                 : HR_OK;
-}
-
-/* ---- former checkpoints -------------------------------------------------------------------- */
-/* The step in "model-step-00000100.safetensors", -1 for any other name. */
-static int64_t step_in_name(const char *name)
-{
-    long long step = -1;
-    int end = 0;
-    if (sscanf(name, "model-step-%lld.safetensors%n", &step, &end) == 1 && end > 0 &&
-        !name[end])
-        return step;
-    return -1;
-}
-
-/* Removes the oldest until at most `stay` are left. What is not before step `now` was left by an earlier
- * run, and goes first. */
-static hr_status prune(const char *folder, int64_t now, int stay)
-{
-    for (;;) {
-        int n = 0;
-        int64_t oldest = INT64_MAX;
-        char name[256] = "";
-        DIR *dir = opendir(folder);
-        if (!dir)
-            return hr_fail(HR_ERR_IO, "folder", "cannot read '%s': %s", folder,
-                           strerrordesc_np(errno));
-        for (const struct dirent *e; (e = readdir(dir)) != NULL;) {
-            int64_t step = step_in_name(e->d_name);
-            int64_t age = step < now ? step : step - INT64_MAX;
-            n += step >= 0;
-            if (step >= 0 && age < oldest) {
-                oldest = age;
-                snprintf(name, sizeof name, "%s", e->d_name);
-            }
-        }
-        closedir(dir);
-        if (n <= stay)
-            return HR_OK;
-        char path[PATH_ROOM + 256];
-        snprintf(path, sizeof path, "%s/%s", folder, name);
-        if (unlink(path) != 0)
-            return hr_fail(HR_ERR_IO, "file", "cannot remove '%s': %s", path,
-                           strerrordesc_np(errno));
-    }
-}
-
-/* Gives the checkpoint that is about to be replaced a second name, with its step. A file that is there
- * but no checkpoint is not kept. */
-static hr_status keep_former(const char *folder, const char *file)
-{
+struct checkpoint {
+    checkpoint_index *index;
+    char folder[CHECKPOINT_PATH];
     checkpoint_info info;
-    safetensors *former = NULL;
-    char name[PATH_ROOM + 64];
-    if (access(file, F_OK) != 0 || hr_app_checkpoint_open(file, &info, &former) < 0)
-        return HR_OK;
-    hr_app_safetensors_close(former);
-    snprintf(name, sizeof name, "%s/model-step-%08lld.safetensors", folder,
-             (long long)info.step);
-    if ((unlink(name) != 0 && errno != ENOENT) || link(file, name) != 0)
-        return hr_fail(HR_ERR_IO, "file", "cannot keep '%s' as '%s': %s", file, name,
+    pthread_mutex_t mu; /* guards file */
+    safetensors **file; /* [index->n_files]; NULL: not opened yet */
+};
+
+/* ---- which one ----------------------------------------------------------------------------- */
+
+/* The folder of the last step in `path`, to `folder`; false: there is none, or it cannot be read. */
+static bool last_step_in(const char *path, char folder[CHECKPOINT_PATH])
+{
+    int64_t step;
+    if (hr_app_steps_last(path, &step) < 0 || step < 0)
+        return false;
+    snprintf(folder, CHECKPOINT_PATH, "%.*s/step-%08lld", OPTION_PATH + 16, path,
+             (long long)step);
+    return true;
+}
+
+static bool has_index(const char *folder)
+{
+    char path[CHECKPOINT_PATH + 64];
+    snprintf(path, sizeof path, "%s/" INDEX_NAME, folder);
+    return access(path, F_OK) == 0;
+}
+
+/* The folder of the checkpoint that `path` means: itself, the last in it, or in the folder `checkpoint` in it. */
+static hr_status find_folder(const char *path, char folder[CHECKPOINT_PATH])
+{
+    char inner[CHECKPOINT_PATH];
+    struct stat info;
+    if (stat(path, &info) != 0)
+        return hr_fail(HR_ERR_IO, "file", "cannot read '%s': %s", path,
                        strerrordesc_np(errno));
-    return HR_OK;
+    snprintf(folder, CHECKPOINT_PATH, "%.*s", OPTION_PATH + 16, path);
+    snprintf(inner, sizeof inner, "%.*s/checkpoint", OPTION_PATH, path);
+    if (has_index(path) || last_step_in(path, folder) || last_step_in(inner, folder))
+        return HR_OK;
+    return hr_fail(HR_ERR_IO, "file",
+                   "no checkpoint in '%s': neither " INDEX_NAME
+                   " nor a folder step-* is "
+                   "in it or in '%s'",
+                   path, inner);
 }
 
-/* ---- writing ------------------------------------------------------------------------------- */
-hr_status hr_app_checkpoint_write(const char *out, const checkpoint_info *info,
-                                  int keep, const st_tensor *tensors, int n)
-{
-    char folder[PATH_ROOM], file[PATH_ROOM + 32];
-    char text[FIELDS + 2][24];
-    st_meta meta[FIELDS + 5] = {{"format", "pt"}, {"headrace.format", FORMAT}};
-    int m = 2;
-    snprintf(folder, sizeof folder, "%s/checkpoint", out);
-    snprintf(file, sizeof file, "%s/" FILE_NAME, folder);
-    for (int i = 0; i < FIELDS; i++) {
-        snprintf(text[i], sizeof text[i], "%d", field_of(&info->model, i));
-        meta[m++] = (st_meta){fields[i].name, text[i]};
-    }
-    snprintf(text[FIELDS], sizeof text[0], "%lld", (long long)info->step);
-    snprintf(text[FIELDS + 1], sizeof text[0], "%lld", (long long)info->seed);
-    meta[m++] = (st_meta){"step", text[FIELDS]};
-    meta[m++] = (st_meta){"seed", text[FIELDS + 1]};
-    if (info->schedule)
-        meta[m++] = (st_meta){CHECKPOINT_SCHEDULE, info->schedule};
-    APP_TRY(hr_app_make_folders(folder));
-    if (keep > 1)
-        APP_TRY(keep_former(folder, file));
-    APP_TRY(hr_app_safetensors_write(file, tensors, n, meta, m));
-    return prune(folder, info->step, keep - 1);
-}
-
-/* ---- reading ------------------------------------------------------------------------------- */
-static hr_status read_number(const safetensors *f, const char *path, const char *key,
-                             int64_t least, int64_t most, int64_t *out)
-{
-    const char *text = hr_app_safetensors_meta(f, key);
-    char *end = NULL;
-    errno = 0;
-    long long v = text ? strtoll(text, &end, 10) : 0;
-    if (!text || end == text || *end || errno || v < least || v > most)
-        return hr_fail(HR_ERR_PARSE, "checkpoint_meta",
-                       "'%s' is no checkpoint: its metadata gives '%.40s' as %s", path,
-                       text ? text : "nothing", key);
-    *out = v;
-    return HR_OK;
-}
-
-/* Within what `train` takes: whoever builds a model of it counts on sizes that do not overflow. */
-static hr_status read_field(const safetensors *f, const char *path,
-                            const struct field *q, int64_t *out)
-{
-    const option_table *t = &hr_app_train_table;
-    const option_spec *s = &t->spec[hr_app_option_find(t, q->name)];
-    return q->off_on
-               ? read_number(f, path, q->name, 0, 1, out)
-               : read_number(f, path, q->name, (int64_t)s->min, (int64_t)s->max, out);
-}
-
-static hr_status read_info(const safetensors *f, const char *path,
-                           checkpoint_info *info)
-{
-    const char *format = hr_app_safetensors_meta(f, "headrace.format");
-    if (!format || strcmp(format, FORMAT) != 0 ||
-        !hr_app_safetensors_meta(f, "headrace.checksum"))
-        return hr_fail(
-            HR_ERR_PARSE, "checkpoint_meta",
-            "'%s' is no checkpoint of this program: its format is '%.40s', not "
-            "'" FORMAT "' with a checksum",
-            path, format ? format : "not named");
-    for (int i = 0; i < FIELDS; i++) {
-        const struct field *q = &fields[i];
-        int64_t v = 0;
-        if (!q->later || hr_app_safetensors_meta(f, q->name))
-            APP_TRY(read_field(f, path, q, &v));
-        *(int *)((char *)&info->model + q->offset) = (int)v;
-    }
-    APP_TRY(read_number(f, path, "step", 0, INT64_MAX, &info->step));
-    return read_number(f, path, "seed", 0, INT64_MAX, &info->seed);
-}
-
-/* The file that `path` means: itself, in it, or in the folder `checkpoint` in it. */
-static void find_file(const char *path, char *file, size_t room)
+/* The index, and the folder it is in. */
+static hr_status find_index(const char *path, char folder[CHECKPOINT_PATH],
+                            char index[CHECKPOINT_PATH + 64])
 {
     struct stat info;
-    snprintf(file, room, "%s", path);
-    if (stat(path, &info) != 0 || !S_ISDIR(info.st_mode))
-        return;
-    snprintf(file, room, "%s/" FILE_NAME, path);
-    if (access(file, F_OK) != 0)
-        snprintf(file, room, "%s/checkpoint/" FILE_NAME, path);
+    bool file = stat(path, &info) == 0 && !S_ISDIR(info.st_mode);
+    if (!file) {
+        APP_TRY(find_folder(path, folder));
+        snprintf(index, CHECKPOINT_PATH + 64, "%s/" INDEX_NAME, folder);
+        return HR_OK;
+    }
+    if (!S_ISREG(info.st_mode)) /* a pipe may have no end */
+        return hr_fail(HR_ERR_IO, "file", "cannot read '%s': it is not a regular file",
+                       path);
+    const char *slash = strrchr(path, '/');
+    snprintf(index, CHECKPOINT_PATH + 64, "%s", path);
+    snprintf(folder, CHECKPOINT_PATH, "%.*s", slash ? (int)(slash - path) : 1,
+             slash ? path : ".");
+    return HR_OK;
+}
+
+/* ---- opening ------------------------------------------------------------------------------- */
+static hr_status read_index(const char *path, checkpoint *c)
+{
+    char where[CHECKPOINT_PATH + 64], *text;
+    size_t n;
+    APP_TRY(find_index(path, c->folder, where));
+    APP_TRY(hr_app_read_file(where, PTRDIFF_MAX, &text, &n));
+    hr_status st = hr_app_index_parse(where, text, n, &c->index);
+    free(text);
+    APP_TRY(st);
+    APP_TRY(hr_app_meta_read(c->index, &c->info));
+    c->file = calloc((size_t)c->index->n_files + 1, sizeof(safetensors *));
+    return c->file ? HR_OK
+                   : hr_fail(HR_ERR_NOMEM, NULL, "no memory to read '%s'", where);
 }
 
 hr_status hr_app_checkpoint_open(const char *path, checkpoint_info *info,
-                                 safetensors **file)
+                                 checkpoint **out)
 {
-    char where[PATH_ROOM + 32];
+    checkpoint *c = calloc(1, sizeof *c);
     *info = (checkpoint_info){0};
-    *file = NULL;
-    find_file(path, where, sizeof where);
-    APP_TRY(hr_app_safetensors_open(where, file));
-    hr_status st = read_info(*file, where, info);
+    *out = NULL;
+    if (!c)
+        return hr_fail(HR_ERR_NOMEM, NULL, "no memory to read '%s'", path);
+    pthread_mutex_init(&c->mu, NULL);
+    hr_status st = read_index(path, c);
     if (st < 0) {
-        hr_app_safetensors_close(*file);
-        *file = NULL;
+        hr_app_checkpoint_close(c);
+        return st;
     }
-    return st;
-}
-
-/* As one would type it. */
-static const char *value_text(int i, const model_shape *m, char text[16])
-{
-    int v = field_of(m, i);
-    if (fields[i].off_on)
-        return v ? "on" : "off";
-    snprintf(text, 16, "%d", v);
-    return text;
-}
-
-hr_status hr_app_checkpoint_check(const char *path, const model_shape *have,
-                                  const model_shape *want)
-{
-    char has[16], runs[16];
-    for (int i = 0; i < FIELDS; i++)
-        if (field_of(have, i) != field_of(want, i))
-            return hr_fail(HR_ERR_MISMATCH, "checkpoint_shape",
-                           "the checkpoint of '%s' has --%s %s, but this run %s", path,
-                           fields[i].name, value_text(i, have, has),
-                           value_text(i, want, runs));
+    *info = c->info;
+    *out = c;
     return HR_OK;
 }
 
-hr_status hr_app_checkpoint_resume(const train_options *o, checkpoint_info *info,
-                                   safetensors **file)
+void hr_app_checkpoint_close(checkpoint *c)
 {
-    APP_TRY(hr_app_checkpoint_open(o->out, info, file));
+    if (!c)
+        return;
+    for (int i = 0; c->file && i < c->index->n_files; i++)
+        hr_app_safetensors_close(c->file[i]);
+    free(c->file);
+    hr_app_index_free(c->index);
+    pthread_mutex_destroy(&c->mu);
+    free(c);
+}
+
+const char *hr_app_checkpoint_meta(const checkpoint *c, const char *key)
+{
+    return hr_app_index_meta(c->index, key);
+}
+
+int64_t hr_app_checkpoint_bytes(const checkpoint *c)
+{
+    int64_t sum = 0;
+    for (int i = 0; i < c->index->n_files; i++)
+        if (__builtin_add_overflow(sum, c->index->files[i].identity.bytes, &sum))
+            return INT64_MAX;
+    return sum;
+}
+
+hr_status hr_app_checkpoint_resume(const train_options *o, checkpoint_info *info,
+                                   checkpoint **out)
+{
+    APP_TRY(hr_app_checkpoint_open(o->out, info, out));
     hr_status st = hr_app_checkpoint_check(o->out, &info->model, &o->model);
     if (st == HR_OK && info->step >= o->steps)
         st = hr_fail(HR_ERR_INVALID, "steps",
@@ -281,8 +157,134 @@ hr_status hr_app_checkpoint_resume(const train_options *o, checkpoint_info *info
                      "other data",
                      o->out, (long long)info->seed, (long long)o->seed);
     if (st < 0) {
-        hr_app_safetensors_close(*file);
-        *file = NULL;
+        hr_app_checkpoint_close(*out);
+        *out = NULL;
     }
     return st;
+}
+
+/* ---- its files ----------------------------------------------------------------------------- */
+
+/* Is it the one that the index was written for? */
+static hr_status check_file(const checkpoint *c, const index_file *want,
+                            const char *path, const safetensors *f)
+{
+    const char *step = hr_app_safetensors_meta(f, "step");
+    st_identity has = hr_app_safetensors_identity(f);
+    const char *wants = hr_app_index_meta(c->index, "step");
+    if (step && wants && strcmp(step, wants) != 0)
+        return hr_fail(
+            HR_ERR_PARSE, "checkpoint_file",
+            "'%s' is of a checkpoint of step %.20s, and its index of step %.20s", path,
+            step, wants);
+    if (has.bytes != want->identity.bytes || strcmp(has.sum, want->identity.sum) != 0)
+        return hr_fail(
+            HR_ERR_PARSE, "checkpoint_file",
+            "'%s' is not the file that the index beside it lists: it has %lld "
+            "bytes and checksum %s, not %lld and %s",
+            path, (long long)has.bytes, has.sum[0] ? has.sum : "none",
+            (long long)want->identity.bytes, want->identity.sum);
+    return HR_OK;
+}
+
+static hr_status open_file_locked(checkpoint *c, int i)
+{
+    char path[CHECKPOINT_PATH + 300];
+    const index_file *want = &c->index->files[i];
+    snprintf(path, sizeof path, "%s/%s", c->folder, want->name);
+    APP_TRY(hr_app_safetensors_open(path, &c->file[i]));
+    hr_status st = check_file(c, want, path, c->file[i]);
+    if (st < 0) {
+        hr_app_safetensors_close(c->file[i]);
+        c->file[i] = NULL;
+    }
+    return st;
+}
+
+static hr_status file_at(checkpoint *c, int i, const safetensors **out)
+{
+    pthread_mutex_lock(&c->mu);
+    hr_status st = c->file[i] ? HR_OK : open_file_locked(c, i);
+    *out = c->file[i];
+    pthread_mutex_unlock(&c->mu);
+    return st;
+}
+
+/* ---- its tensors --------------------------------------------------------------------------- */
+
+/* A piece is rows of the whole, or flat. */
+static hr_status check_piece(const checkpoint *c, const index_piece *p,
+                             const safetensors *f, const st_tensor *t,
+                             const st_tensor *whole)
+{
+    const char *file = c->index->files[p->file].name;
+    if (!t)
+        return hr_fail(HR_ERR_PARSE, "checkpoint_file",
+                       "'%s/%s' has no '%.100s', of which the index says that it has",
+                       c->folder, file, p->key);
+    st_tensor want = *whole;
+    if (p->last != INDEX_WHOLE) {
+        int64_t row = 1, count = p->last - p->first;
+        for (int d = 1; d < whole->ndim; d++)
+            row *= whole->shape[d];
+        want.ndim = t->ndim == 1 ? 1 : whole->ndim;
+        want.shape[0] = want.ndim == 1 ? count : row ? count / row : 0;
+    }
+    APP_TRY(hr_app_safetensors_check(f, t, &want));
+    if (p->last != INDEX_WHOLE && hr_app_safetensors_elements(t) != p->last - p->first)
+        return hr_fail(HR_ERR_PARSE, "checkpoint_file",
+                       "'%s/%s': '%.100s' has %lld elements", c->folder, file, p->key,
+                       (long long)hr_app_safetensors_elements(t));
+    return HR_OK;
+}
+
+/* What of elements first .. last - 1 is in the piece. */
+static hr_status read_piece(checkpoint *c, const index_piece *p, const st_tensor *whole,
+                            int64_t first, int64_t last, float *dst)
+{
+    int64_t end = p->last == INDEX_WHOLE ? hr_app_safetensors_elements(whole) : p->last;
+    int64_t from = first > p->first ? first : p->first, to = last < end ? last : end;
+    const safetensors *f;
+    if (from >= to)
+        return HR_OK;
+    APP_TRY(file_at(c, p->file, &f));
+    const st_tensor *t = hr_app_safetensors_find(f, p->key);
+    APP_TRY(check_piece(c, p, f, t, whole));
+    return hr_app_safetensors_read(f, t, (size_t)(from - p->first) * sizeof *dst,
+                                   (size_t)(to - from) * sizeof *dst,
+                                   dst + (from - first));
+}
+
+/* The index shows that nothing is missing between pieces; how long the whole is it does not know. */
+static hr_status check_end(const checkpoint *c, const index_piece *last,
+                           const st_tensor *whole)
+{
+    int64_t n = hr_app_safetensors_elements(whole);
+    if (last->last == INDEX_WHOLE || last->last == n)
+        return HR_OK;
+    if (last->last < n)
+        return hr_fail(HR_ERR_PARSE, "checkpoint_gap",
+                       "'%s': elements %lld to %lld of tensor '%s' are in no file",
+                       c->index->path, (long long)last->last, (long long)n - 1,
+                       whole->name);
+    return hr_fail(HR_ERR_MISMATCH, "st_shape",
+                   "'%s': tensor '%s' has %lld elements, but %lld are wanted",
+                   c->index->path, whole->name, (long long)last->last, (long long)n);
+}
+
+hr_status hr_app_checkpoint_read(checkpoint *c, const char *name, int ndim,
+                                 const int64_t *shape, int64_t first, int64_t count,
+                                 float *dst)
+{
+    st_tensor whole = {.name = name, .dtype = ST_F32, .ndim = ndim};
+    int n;
+    const index_piece *p = hr_app_index_find(c->index, name, &n);
+    if (!p)
+        return hr_fail(HR_ERR_MISMATCH, "st_missing", "'%s' has no tensor '%s'",
+                       c->index->path, name);
+    memcpy(whole.shape, shape, sizeof shape[0] * (size_t)ndim);
+    APP_TRY(check_end(c, p + n - 1, &whole));
+    for (int i = 0; i < n; i++)
+        APP_TRY(read_piece(c, &p[i], &whole, first, first + count, dst));
+    return HR_OK;
 }

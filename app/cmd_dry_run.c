@@ -35,20 +35,20 @@ static void put_summary(const train_options *o, const pipeline *p, const data_se
 hr_status hr_app_dry_run(const train_options *o)
 {
     data_set *d = NULL;
-    safetensors *file = NULL;
+    checkpoint *former = NULL;
     checkpoint_info info;
     pipeline p;
     APP_TRY(hr_app_data_open(o->data, DATA_CAP, &d));
     hr_status st = hr_app_data_check(d, o->model.seq);
     if (st == HR_OK && o->resume)
-        st = hr_app_checkpoint_resume(o, &info, &file);
+        st = hr_app_checkpoint_resume(o, &info, &former);
     if (st == HR_OK)
         st = hr_app_pipeline_make(o, &p);
     if (st == HR_OK) {
         put_summary(o, &p, d);
         hr_app_pipeline_fini(&p);
     }
-    hr_app_safetensors_close(file);
+    hr_app_checkpoint_close(former);
     hr_app_data_close(d);
     return st;
 }

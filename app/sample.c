@@ -11,13 +11,13 @@
 
 typedef struct sampler {
     const sample_options *opts;
-    safetensors *file;
+    checkpoint *from;
     checkpoint_info info;
     unsigned char *text; /* prompt and what follows */
     size_t n, cap;
 } sampler;
 
-static hr_status load(hr_app_model *m, const safetensors *file)
+static hr_status load(hr_app_model *m, checkpoint *from)
 {
     hr_app_params *p = &m->params;
     for (int i = 0; i < p->n; i++) {
@@ -26,8 +26,8 @@ static hr_status load(hr_app_model *m, const safetensors *file)
         void *host = malloc(bytes);
         if (!host)
             return hr_fail(HR_ERR_NOMEM, NULL, "no memory for '%s'", q->name);
-        hr_status st =
-            hr_app_safetensors_get(file, q->name, ST_F32, q->ndim, q->shape, host);
+        hr_status st = hr_app_checkpoint_read(from, q->name, q->ndim, q->shape, 0,
+                                              hr_app_param_count(q), host);
         if (st >= 0)
             st = hr_tensor_write(q->w, host, bytes);
         free(host);
@@ -103,18 +103,11 @@ static int draw(const float *logits, const sample_options *o, int64_t at)
     return i;
 }
 
-/* No model has more parameters than its file has numbers, whatever the file says of its shape. */
-static int64_t numbers_in(const safetensors *file)
+/* No model has more parameters than its checkpoint has room for, whatever that says of its shape. */
+static int64_t numbers_in(const checkpoint *from)
 {
-    int64_t sum = 1; /* an empty file still limits */
-    for (int i = 0; i < hr_app_safetensors_count(file); i++) {
-        const st_tensor *t = hr_app_safetensors_at(file, i);
-        int64_t n = 1;
-        for (int d = 0; d < t->ndim; d++)
-            n *= t->shape[d];
-        sum += n;
-    }
-    return sum;
+    return hr_app_checkpoint_bytes(from) / (int64_t)sizeof(float) +
+           1; /* 0 is no limit */
 }
 
 static hr_status sample_rank(hr_group *world, void *sampler_)
@@ -123,10 +116,10 @@ static hr_status sample_rank(hr_group *world, void *sampler_)
     hr_app_model *m;
     s->info.model.mtp = 0; /* for training alone */
     hr_app_model_opts opts = {HR_INIT(hr_app_model_opts), .shape = &s->info.model,
-                              .most = numbers_in(s->file)};
+                              .most = numbers_in(s->from)};
     APP_TRY(hr_app_model_create(&opts, &m));
     bool was = hr_grad_mode_set(false);
-    hr_status st = load(m, s->file);
+    hr_status st = load(m, s->from);
     while (st >= 0 && s->n < s->cap) {
         float logits[APP_VOCAB];
         st = hr_app_interrupted()
@@ -161,7 +154,7 @@ static hr_status put(const sampler *s)
 hr_status hr_app_sample(const sample_options *o)
 {
     sampler s = {.opts = o};
-    APP_TRY(hr_app_checkpoint_open(o->checkpoint, &s.info, &s.file));
+    APP_TRY(hr_app_checkpoint_open(o->checkpoint, &s.info, &s.from));
     s.n = strlen(o->prompt);
     s.cap = s.n + (size_t)o->length;
     s.text = malloc(s.cap + 1);
@@ -176,6 +169,6 @@ hr_status hr_app_sample(const sample_options *o)
     if (st >= 0)
         st = put(&s);
     free(s.text);
-    hr_app_safetensors_close(s.file);
+    hr_app_checkpoint_close(s.from);
     return st;
 }

@@ -15,12 +15,12 @@
 #ifndef HR_APP_TRAIN_H
 #define HR_APP_TRAIN_H
 #include "app_try.h"
+#include "checkpoint.h"
 #include "data.h"
 #include "headrace/exec.h"
 #include "model.h"
 #include "rank_groups.h"
 #include "run_pipeline.h"
-#include "safetensors.h"
 #include "train_auto.h"
 
 typedef struct train_report train_report;
@@ -48,8 +48,9 @@ typedef struct train_job {
     const pipeline *pipeline;
     data_set *data;
     hr_timeline *timeline; /* lanes of all ranks of this process */
-    safetensors *resumed;  /* NULL: from the start */
+    checkpoint *resumed;   /* NULL: from the start */
     int64_t first_step;    /* steps done before this run */
+    int64_t first_updates; /* likewise, of the parameters */
     int64_t begin_ns;
     train_report *report;
     /* Of the end; rank 0 writes. */

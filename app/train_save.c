@@ -1,194 +1,258 @@
-/* train_save.c: the whole state of a run in one file, and back: parameters, both moments of the
- * optimiser, the number of updates. The file holds the whole model in the order of its catalog, experts
- * of all ranks together, so it does not depend on the layout of ranks and stages.
+/* train_save.c: the state of a run to a checkpoint and back. Each rank writes its own pieces (state_pieces.h), all at
+ * the same time, and takes from whatever pieces there are what it holds; so a checkpoint depends on no
+ * layout of ranks and stages, and no rank has more than one tensor of it in its memory. Between ranks go
+ * notes alone.
  */
 #include "checkpoint.h"
+#include "share.h"
+#include "state_pieces.h"
 #include "train.h"
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-enum { WEIGHT, MOMENT1, MOMENT2, STATES };
-static const char *const SUFFIX[STATES] = {"", ".adam_m", ".adam_v"};
-static const char UPDATES[] = "trainer.updates";
+static const char WHAT[] = "checkpoint"; /* for failures of notes */
 
-static hr_tensor *flat(const hr_app_params *p, const hr_app_param *q, int state)
-{
-    hr_tensor *const *by_state[STATES] = {p->w, p->m, p->v};
-    return by_state[state][q->region];
-}
+/* How writing ended on a rank. */
+typedef struct note {
+    int32_t status;
+    char host[64];
+    char said[512];
+} note;
 
-/* ---- writing ------------------------------------------------------------------------------ */
-
-/* The list of what is written, with the memory behind it. Only rank 0 fills it; elsewhere it is empty
- * (tensors NULL). */
-typedef struct manifest {
-    st_tensor *tensors;
-    char (*names)[64];
-    void **bytes;
+typedef struct saving {
+    train_rank *r;
+    checkpoint_info info;
+    state_piece *pieces; /* those to write */
+    st_tensor *tensors;  /* the same, as the file has them */
+    char (*names)[STATE_NAME + 48];
     int n;
-    int64_t updates;
-} manifest;
+    char *writes; /* [ranks] */
+    note *notes;  /* [ranks] */
+    checkpoint_draft
+        draft; /* of rank 0; what others know of it is where their files go */
+    char whose[160];
+} saving;
 
-static void manifest_fini(manifest *f)
+static int me(const saving *s)
 {
-    for (int i = 0; i < f->n && f->bytes; i++)
-        free(f->bytes[i]);
-    free(f->tensors);
-    free(f->names);
-    free(f->bytes);
+    return hr_group_rank(s->r->groups.control);
 }
 
-static hr_status manifest_init(manifest *f, int most)
+static int ranks(const saving *s)
 {
-    f->tensors = calloc((size_t)most, sizeof *f->tensors);
-    f->names = calloc((size_t)most, sizeof *f->names);
-    f->bytes = calloc((size_t)most, sizeof *f->bytes);
-    return f->tensors && f->names && f->bytes
-               ? HR_OK
-               : hr_fail(HR_ERR_NOMEM, NULL, "no memory to list %d tensors", most);
+    return hr_group_size(s->r->groups.control);
 }
 
-static int shards(const train_rank *r, const hr_app_spec *spec)
-{
-    return spec->region == EXPERT ? r->job->opts->ep : 1;
-}
+/* ---- what this rank writes ------------------------------------------------------------------- */
 
-static int64_t elements(const hr_app_spec *spec)
+/* A whole tensor is named as it is, a piece also by its elements; it keeps its rows if it has whole ones. */
+static void describe(const state_piece *p, char *name, size_t room, st_tensor *t)
 {
-    int64_t n = 1;
-    for (int d = 0; d < spec->ndim; d++)
-        n *= spec->shape[d];
-    return n;
-}
-
-/* Where this rank has its part of an entry's state. */
-static float *mine(const train_rank *r, int entry, int state)
-{
-    const hr_app_params *p = &r->model->params;
-    const hr_app_param *q = &p->list[r->model->param_of[entry]];
-    return hr_tensor_f32(flat(p, q, state)) + q->offset;
-}
-
-/* Move what this rank has to do with shard `i`: it comes from one rank, and goes to rank 0 at `to`. */
-static hr_status move(train_rank *r, int entry, int state, int i, float *to,
-                      int64_t count)
-{
-    int me = hr_group_rank(r->groups.control);
-    int from = hr_app_groups_source(&r->groups, r->job->opts, entry, i);
-    size_t bytes = (size_t)count * sizeof(float);
-    if (me == 0 && from == 0)
-        return hr_copy(r->comm, to, mine(r, entry, state), bytes);
-    if (me != 0 && me != from)
-        return HR_OK;
-    hr_p2p message = {.send = me == from,
-                      .peer = me == from ? 0 : from,
-                      .buf = me == from ? mine(r, entry, state) : to,
-                      .bytes = bytes};
-    return hr_group_batch(r->groups.control, &message, 1, r->comm);
-}
-
-/* The whole of one entry's state into `host` of rank 0. */
-static hr_status gather(train_rank *r, int entry, int state, void *host)
-{
-    const hr_app_spec *spec = &r->model->catalog->list[entry].spec;
-    int n = shards(r, spec);
-    int64_t all = elements(spec);
-    hr_tensor *t = NULL;
-    if (host) {
-        APP_TRY(hr_tensor_create(HR_F32, 1, &all, &t));
-        hr_storage_record_stream(hr_tensor_storage(t), r->comm);
+    char whole[STATE_NAME];
+    int64_t row = 1;
+    for (int d = 1; d < p->whole->ndim; d++)
+        row *= p->whole->shape[d];
+    int64_t all = row * p->whole->shape[0];
+    bool rows = p->whole->ndim > 1 && p->first % row == 0 && p->count % row == 0;
+    *t = (st_tensor){.name = name, .dtype = ST_F32, .ndim = 1, .shape = {p->count}};
+    if (rows || p->count == all) {
+        t->ndim = p->whole->ndim;
+        memcpy(t->shape, p->whole->shape, sizeof t->shape[0] * (size_t)t->ndim);
+        t->shape[0] = p->count / row;
     }
-    hr_status st = hr_app_rank_fence(r, r->compute, r->comm);
-    for (int i = 0; i < n && st >= 0; i++)
-        st = move(r, entry, state, i, t ? hr_tensor_f32(t) + i * (all / n) : NULL,
-                  all / n);
-    if (st >= 0)
-        st = hr_app_rank_fence(r, r->comm, r->compute);
-    if (st >= 0 && host)
-        st = hr_tensor_read(t, host, (size_t)all * sizeof(float));
+    hr_app_state_name(p, whole);
+    if (p->count == all)
+        snprintf(name, room, "%s", whole);
+    else
+        snprintf(name, room, "%s[%lld:%lld]", whole, (long long)p->first,
+                 (long long)(p->first + p->count));
+}
+
+static hr_status list_mine(saving *s)
+{
+    int n;
+    APP_TRY(hr_app_state_pieces(s->r, &s->pieces, &n));
+    for (int i = 0; i < n; i++)
+        if (s->pieces[i].writes && s->pieces[i].count > 0)
+            s->pieces[s->n++] = s->pieces[i];
+    s->tensors = calloc((size_t)s->n + 1, sizeof *s->tensors);
+    s->names = calloc((size_t)s->n + 1, sizeof *s->names);
+    s->writes = calloc((size_t)ranks(s), 1);
+    s->notes = calloc((size_t)ranks(s), sizeof *s->notes);
+    if (!s->tensors || !s->names || !s->writes || !s->notes)
+        return hr_fail(HR_ERR_NOMEM, NULL, "no memory to list %d tensors", s->n);
+    for (int i = 0; i < s->n; i++)
+        describe(&s->pieces[i], s->names[i], sizeof s->names[i], &s->tensors[i]);
+    return HR_OK;
+}
+
+static hr_status over_piece(const state_piece *p, hr_tensor **out)
+{
+    return hr_tensor_over(hr_tensor_storage(p->flat), (size_t)p->at * sizeof(float),
+                          HR_F32, 1, &p->count, out);
+}
+
+static hr_status fetch(void *saving_, int i, void *host)
+{
+    const state_piece *p = &((saving *)saving_)->pieces[i];
+    hr_tensor *t;
+    APP_TRY(over_piece(p, &t));
+    hr_status st = hr_tensor_read(t, host, (size_t)p->count * sizeof(float));
     hr_tensor_release(t);
     return st;
 }
 
-static hr_status collect(train_rank *r, int entry, int state, manifest *f)
+/* ---- together -------------------------------------------------------------------------------- */
+
+/* How many of the ranks below `rank` write a file. */
+static int writers_below(const saving *s, int rank)
 {
-    const hr_app_spec *spec = &r->model->catalog->list[entry].spec;
-    if (!f->tensors)
-        return gather(r, entry, state, NULL);
-    size_t bytes = (size_t)elements(spec) * sizeof(float);
-    st_tensor *t = &f->tensors[f->n];
-    *t = (st_tensor){.name = f->names[f->n], .dtype = ST_F32, .ndim = spec->ndim};
-    snprintf(f->names[f->n], sizeof f->names[0], "%s%s", spec->name, SUFFIX[state]);
-    for (int d = 0; d < spec->ndim; d++)
-        t->shape[d] = spec->shape[d];
-    f->bytes[f->n] = malloc(bytes);
-    t->data = f->bytes[f->n];
-    if (!f->bytes[f->n++])
-        return hr_fail(HR_ERR_NOMEM, NULL, "no memory for %zu bytes of '%s'", bytes,
-                       t->name);
-    return gather(r, entry, state, f->bytes[f->n - 1]);
+    int n = 0;
+    for (int r = 0; r < rank; r++)
+        n += s->writes[r];
+    return n;
 }
 
-static hr_status write(train_rank *r, int64_t step, manifest *f)
+static hr_status write_mine(saving *s)
 {
-    const train_options *o = r->job->opts;
-    f->updates = r->updates;
-    f->tensors[f->n] = (st_tensor){
-        .name = UPDATES, .dtype = ST_I64, .ndim = 1, .shape = {1}, .data = &f->updates};
-    checkpoint_info info = {.model = o->model,
-                            .step = step,
-                            .seed = o->seed,
-                            .schedule = r->job->choice.text};
-    return hr_app_checkpoint_write(o->out, &info, o->keep, f->tensors, f->n + 1);
+    checkpoint_part part = {.number = writers_below(s, me(s)) + 1,
+                            .of = writers_below(s, ranks(s)),
+                            .tensors = s->tensors,
+                            .n = s->n,
+                            .fetch = fetch,
+                            .ctx = s};
+    return s->n > 0 ? hr_app_checkpoint_write_part(s->draft.temp, &s->info, &part)
+                    : HR_OK;
+}
+
+/* All have written, or one has failed: then that one ends with what it met, and the others with what it says. Nobody
+ * ends before, for the folder that is given up must have no more writers. */
+static hr_status agree(saving *s, hr_status st)
+{
+    hr_group *g = s->r->groups.control;
+    note mine = {.status = st};
+    char said[sizeof mine.said];
+    snprintf(mine.said, sizeof mine.said, "%s", st < 0 ? hr_last_error() : "");
+    memcpy(said, mine.said, sizeof said);
+    if (gethostname(mine.host, sizeof mine.host - 1) != 0)
+        mine.host[0] = '\0';
+    APP_TRY(hr_app_share_each(g, WHAT, &mine, sizeof mine, s->notes));
+    int first = 0;
+    while (first < ranks(s) && s->notes[first].status >= 0)
+        first++;
+    if (first == ranks(s))
+        return HR_OK;
+    if (me(s) == 0)
+        hr_app_draft_discard(&s->draft);
+    if (first == me(s))
+        return hr_fail(st, "file", "%s", said);
+    APP_TRY(hr_barrier(g, hr_stream_current()));
+    APP_TRY(hr_stream_synchronize(hr_stream_current()));
+    return hr_fail((hr_status)s->notes[first].status, "file", "%s",
+                   s->notes[first].said);
+}
+
+static const char *whose(void *saving_, int number)
+{
+    saving *s = saving_;
+    int rank = 0;
+    while (rank < ranks(s) - 1 && writers_below(s, rank + 1) < number)
+        rank++;
+    snprintf(s->whose, sizeof s->whose, "rank %d on host '%s'", rank,
+             s->notes[rank].host);
+    return s->whose;
+}
+
+static hr_status seal(saving *s)
+{
+    const train_options *o = s->r->job->opts;
+    char done = 1;
+    if (me(s) == 0)
+        APP_TRY(hr_app_checkpoint_seal(&s->draft, &s->info, o->keep,
+                                       writers_below(s, ranks(s)), whose, s));
+    return hr_app_share(s->r->groups.control, WHAT, &done, sizeof done);
+}
+
+static hr_status write_all(saving *s)
+{
+    hr_group *g = s->r->groups.control;
+    char writes = s->n > 0;
+    hr_status st = hr_app_share(g, WHAT, s->draft.temp, (int64_t)sizeof s->draft.temp);
+    if (st >= 0)
+        st = hr_app_share_each(g, WHAT, &writes, 1, s->writes);
+    if (st >= 0)
+        return agree(s, write_mine(s));
+    if (me(s) == 0)
+        hr_app_draft_discard(&s->draft);
+    return st;
+}
+
+static hr_status save(saving *s)
+{
+    const train_options *o = s->r->job->opts;
+    APP_TRY(list_mine(s));
+    if (me(s) == 0)
+        APP_TRY(hr_app_draft_begin(o->out, s->info.step, &s->draft));
+    APP_TRY(write_all(s));
+    return seal(s);
 }
 
 hr_status hr_app_rank_save(train_rank *r, int64_t step)
 {
-    int n = r->model->catalog->n;
-    manifest f = {0};
-    hr_status st = HR_OK;
-    if (hr_group_rank(r->groups.world) == 0)
-        st = manifest_init(&f, STATES * n + 1);
-    for (int state = 0; state < STATES; state++)
-        for (int i = 0; i < n && st >= 0; i++)
-            st = collect(r, i, state, &f);
-    if (st >= 0 && f.tensors)
-        st = write(r, step, &f);
-    manifest_fini(&f);
+    const train_options *o = r->job->opts;
+    saving s = {.r = r,
+                .info = {.model = o->model,
+                         .step = step,
+                         .updates = r->updates,
+                         .seed = o->seed,
+                         .schedule = r->job->choice.text}};
+    hr_status st = hr_app_rank_fence(r, r->comm, r->compute);
+    if (st >= 0)
+        st = save(&s);
+    if (st >= 0)
+        st = hr_app_rank_fence(r, r->compute, r->comm);
+    free(s.pieces);
+    free(s.tensors);
+    free(s.names);
+    free(s.writes);
+    free(s.notes);
     return st;
 }
 
-/* ---- reading ------------------------------------------------------------------------------ */
-
-static hr_status restore(train_rank *r, const hr_app_param *q, int state)
+/* ---- reading --------------------------------------------------------------------------------- */
+static hr_status restore(train_rank *r, const state_piece *p)
 {
-    const hr_app_spec *spec = &r->model->catalog->list[q->entry].spec;
-    int64_t n = hr_app_param_count(q);
-    char name[64];
-    snprintf(name, sizeof name, "%s%s", q->name, SUFFIX[state]);
-    float *host = malloc((size_t)elements(spec) * sizeof(float));
+    char name[STATE_NAME];
+    size_t bytes = (size_t)p->count * sizeof(float);
+    hr_tensor *t = NULL;
+    hr_app_state_name(p, name);
+    float *host = malloc(bytes + 1);
     hr_status st =
         host ? HR_OK : hr_fail(HR_ERR_NOMEM, NULL, "no memory for '%s'", name);
     if (st >= 0)
-        st = hr_app_safetensors_get(r->job->resumed, name, ST_F32, q->ndim, spec->shape,
-                                    host);
-    hr_tensor *part = NULL;
+        st = hr_app_checkpoint_read(r->job->resumed, name, p->whole->ndim,
+                                    p->whole->shape, p->first, p->count, host);
     if (st >= 0)
-        st = hr_tensor_over(hr_tensor_storage(flat(&r->model->params, q, state)),
-                            (size_t)q->offset * sizeof(float), HR_F32, 1, &n, &part);
+        st = over_piece(p, &t);
     if (st >= 0)
-        st = hr_tensor_write(part, host + q->first, (size_t)n * sizeof(float));
-    hr_tensor_release(part);
+        st = hr_tensor_write(t, host, bytes);
+    hr_tensor_release(t);
     free(host);
     return st;
 }
 
 hr_status hr_app_rank_resume(train_rank *r)
 {
-    const hr_app_params *p = &r->model->params;
-    for (int state = 0; state < STATES; state++)
-        for (int i = 0; i < p->n; i++)
-            APP_TRY(restore(r, &p->list[i], state));
-    return hr_app_safetensors_get(r->job->resumed, UPDATES, ST_I64, 1, (int64_t[]){1},
-                                  &r->updates);
+    state_piece *pieces;
+    int n;
+    if (hr_group_rank(r->groups.control) == 0)
+        hr_app_drafts_clean(r->job->opts->out);
+    APP_TRY(hr_app_state_pieces(r, &pieces, &n));
+    hr_status st = HR_OK;
+    for (int i = 0; i < n && st >= 0; i++)
+        st = restore(r, &pieces[i]);
+    free(pieces);
+    r->updates = r->job->first_updates;
+    return st;
 }

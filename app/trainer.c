@@ -16,7 +16,7 @@ enum { SPANS_PER_LANE = 1 << 15 };
 /* A former run has chosen already, if for other sizes in vain. */
 static hr_status take_choice(train_job *job, pipeline *p)
 {
-    const char *text = hr_app_safetensors_meta(job->resumed, CHECKPOINT_SCHEDULE);
+    const char *text = hr_app_checkpoint_meta(job->resumed, CHECKPOINT_SCHEDULE);
     bool taken = false;
     if (!text || !p->start[0])
         return HR_OK;
@@ -50,6 +50,7 @@ static hr_status open_input(train_job *job, pipeline *p)
     if (o->resume)
         APP_TRY(hr_app_checkpoint_resume(o, &former, &job->resumed));
     job->first_step = former.step;
+    job->first_updates = former.updates;
     return o->resume ? take_choice(job, p) : HR_OK;
 }
 
@@ -69,7 +70,7 @@ static void close_job(train_job *job)
 {
     hr_app_report_destroy(job->report);
     hr_timeline_destroy(job->timeline);
-    hr_app_safetensors_close(job->resumed);
+    hr_app_checkpoint_close(job->resumed);
     hr_app_data_close(job->data);
     free(job->choice.text);
 }

@@ -19,7 +19,7 @@ TINY = {
     "expert-width": 16, "dense-width": 16, "seq": 16, "microbatches": 2, "eval-batches": 1,
     "link-gbps": 0, "link-us": 0, "timeout": 120,
 }
-MODEL = "checkpoint/model.safetensors"
+INDEX = "model.safetensors.index.json"
 LONGEST = 200  # seconds; a run that takes more hangs
 
 
@@ -49,6 +49,29 @@ def tiny(**options):
     """The command of a tiny training run."""
     base = {key.replace("-", "_"): value for key, value in TINY.items()}
     return command("train", **{**base, **options})
+
+
+def step_folder(out, step):
+    """Where a run has the checkpoint of `step`."""
+    return pathlib.Path(out) / "checkpoint" / f"step-{step:08}"
+
+
+def last_step(out):
+    """The folder of the last checkpoint that a run has left; None: there is none."""
+    steps = [path for path in pathlib.Path(out, "checkpoint").glob("step-*") if ".tmp" not in path.name]
+    return max(steps, default=None)
+
+
+def left_by(out):
+    """The bytes of the last checkpoint: of all its files, with their names."""
+    folder = last_step(out)
+    return b"".join(path.name.encode() + b"\0" + path.read_bytes() for path in sorted(folder.iterdir()))
+
+
+def take_step(out, step, into):
+    """A folder as if a run had just written its checkpoint of `step`."""
+    shutil.copytree(step_folder(out, step), step_folder(into, step))
+    return into
 
 
 def run(words, **popen):
@@ -85,7 +108,7 @@ class Case(unittest.TestCase):
         """A tiny run that must succeed; returns the bytes of its checkpoint."""
         out = options.setdefault("out", self.out)
         self.done(tiny(**options))
-        return (pathlib.Path(out) / MODEL).read_bytes()
+        return left_by(out)
 
     def sampled(self, path, **options):
         """The text that `sample` makes of a checkpoint, which it must be able to read."""

@@ -3,7 +3,7 @@ import json
 import re
 
 import program_kit
-from program_kit import MODEL, command
+from program_kit import command, take_step
 
 CHOSEN = 3  # steps
 
@@ -19,10 +19,7 @@ class Auto(program_kit.Case):
 
     def half_of(self, whole, step):
         """A folder with no more than the checkpoint of `step` in it."""
-        half = self.folder / "half"
-        (half / "checkpoint").mkdir(parents=True)
-        (half / MODEL).write_bytes((whole / f"checkpoint/model-step-{step:08}.safetensors").read_bytes())
-        return half
+        return take_step(whole, step, self.folder / "half")
 
     def test_writes_a_schedule_that_plan_finds_sound(self):
         for options in ({"vp": 2, "layers": 4}, {"recompute": True, "delay_wgrad": "off"},

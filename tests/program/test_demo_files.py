@@ -5,7 +5,7 @@ import struct
 import xml.etree.ElementTree as xml
 
 import program_kit
-from program_kit import MODEL, tiny
+from program_kit import INDEX, last_step, tiny
 
 NAMES = ("step", "loss", "tokens_per_s", "comm_hidden", "step_ms")
 NODES = {"pre_dispatch_computation", "moe_dispatch", "mlp", "moe_combine"}
@@ -26,8 +26,10 @@ class DemoFiles(program_kit.Case):
 
     def test_all_are_there(self):
         for name in ("metrics.jsonl", "loss.svg", "timeline.svg", "timeline.png", "trace.json",
-                     "sample.txt", MODEL):
+                     "sample.txt"):
             self.assertGreater((self.left / name).stat().st_size, 0, name)
+        names = [path.name for path in last_step(self.left).iterdir()]
+        self.assertEqual(sorted(names), ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors", INDEX])
         self.only_whole_files(self.left)
 
     def test_metrics_have_a_line_a_step_with_the_promised_names(self):
@@ -66,13 +68,20 @@ class DemoFiles(program_kit.Case):
         self.assertTrue(all(struct.unpack(">II", png[16:24])))
         self.assertIn("imitated", self.ended.out)
 
-    def test_the_checkpoint_is_a_safetensors_file(self):
-        contents = (self.left / MODEL).read_bytes()
-        n = struct.unpack("<Q", contents[:8])[0]
-        header = json.loads(contents[8:8 + n])
-        ends = [entry["data_offsets"][1] for name, entry in header.items()
-                if name != "__metadata__"]
-        self.assertEqual(8 + n + max(ends), len(contents))
+    def test_the_checkpoint_is_safetensors_files_with_their_index(self):
+        index = json.loads((last_step(self.left) / INDEX).read_text())
+        weights, total = {}, 0
+        for path in last_step(self.left).glob("*.safetensors"):
+            contents = path.read_bytes()
+            n = struct.unpack("<Q", contents[:8])[0]
+            header = json.loads(contents[8:8 + n])
+            del header["__metadata__"]
+            weights.update(dict.fromkeys(header, path.name))
+            end = max(entry["data_offsets"][1] for entry in header.values())
+            self.assertEqual(8 + n + end, len(contents))
+            total += end
+        self.assertEqual(index["weight_map"], weights)
+        self.assertEqual(index["metadata"]["total_size"], total)
 
     def test_the_end_says_losses_and_where_everything_is(self):
         self.assertIn("validation loss", self.ended.out)

@@ -2,7 +2,7 @@
 import resource
 
 import program_kit
-from program_kit import MODEL, run, tiny
+from program_kit import left_by, run, tiny
 
 SMALL = {"width": 4, "heads": 2, "expert_width": 4, "dense_width": 4}
 
@@ -15,9 +15,9 @@ def at_most(kilobytes):
 class FileLimit(program_kit.Case):
     def test_a_checkpoint_that_is_cut_leaves_the_former_one(self):
         former = self.train(steps=2)
-        self.check(run(tiny(out=self.out, steps=4, resume=True), preexec_fn=at_most(100)), 1,
-                   self.out / MODEL, "File too large")
-        self.assertEqual((self.out / MODEL).read_bytes(), former)
+        self.check(run(tiny(out=self.out, steps=4, resume=True), preexec_fn=at_most(40)), 1,
+                   self.out / "checkpoint", "File too large")
+        self.assertEqual(left_by(self.out), former)
         self.only_whole_files(self.out)
 
     def test_each_file_in_turn_is_named_and_none_is_left_half_written(self):
@@ -31,7 +31,7 @@ class FileLimit(program_kit.Case):
             named.add(ended.last.split("'")[1].split("/")[-1])
         else:
             self.fail("no limit was large enough")
-        self.assertLessEqual({"metrics.jsonl", "model.safetensors", "timeline.svg"}, named)
+        self.assertLessEqual({"metrics.jsonl", "model-00001-of-00002.safetensors", "timeline.svg"}, named)
 
 
 if __name__ == "__main__":

@@ -356,7 +356,7 @@ class Plan(program_kit.Case):
     def test_a_profile_that_cannot_be_written_is_found_before_the_first_step(self):
         for path in (self.folder / "none" / "p.json", self.folder):
             self.check(run(program_kit.tiny(out=self.out, profile=path)), 1, path)
-            self.assertFalse((self.out / program_kit.MODEL).exists())
+            self.assertIsNone(program_kit.last_step(self.out))
         self.only_whole_files(self.folder)
 
     # ---- somebody else's

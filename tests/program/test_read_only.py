@@ -1,7 +1,7 @@
 """An output folder on a disk that cannot be written."""
 import program_kit
 import privileges
-from program_kit import MODEL, run, tiny
+from program_kit import left_by, run, tiny
 
 
 def setUpModule():
@@ -20,7 +20,7 @@ class ReadOnly(program_kit.Case):
         privileges.make_read_only(self.out)
         for options in ({"steps": 2}, {"steps": 4, "resume": True}):
             self.check(run(tiny(out=self.out, **options)), 1, self.out, "Read-only file system")
-        self.assertEqual((self.out / MODEL).read_bytes(), former)
+        self.assertEqual(left_by(self.out), former)
         self.sampled(self.out)
 
     def test_is_named_where_the_folder_is_yet_to_be_made(self):

@@ -7,7 +7,7 @@ import subprocess
 import time
 
 import program_kit
-from program_kit import LONGEST, MODEL, command, tiny
+from program_kit import LONGEST, command, last_step, left_by, tiny
 
 SOON = 5  # seconds; a second is promised, to a machine that has nothing else to do
 ATTEMPTS = 3  # of which one must end soon: machines stand still at times
@@ -67,7 +67,7 @@ class StoppedRuns(program_kit.Case):
                 former = self.train(steps=2)
                 self.stops_soon(tiny(out=self.out, resume=True, **NEVER_ENDS), number,
                                 self.in_mid_step)
-                self.assertEqual((self.out / MODEL).read_bytes(), former)
+                self.assertEqual(left_by(self.out), former)
                 self.sampled(self.out)
 
     def test_in_a_step_of_heavy_arithmetic_the_run_ends(self):
@@ -80,7 +80,7 @@ class StoppedRuns(program_kit.Case):
                     out = self.folder / f"{number.name}-{steps}"
                     process = self.start(tiny(out=out, steps=10**6, checkpoint_every=1))
                     metrics = out / "metrics.jsonl"
-                    self.wait_until(process, lambda: (out / MODEL).exists() and
+                    self.wait_until(process, lambda: last_step(out) and
                                     metrics.read_text().count("\n") >= steps)
                     process.send_signal(number)
                     process.wait(timeout=LONGEST)

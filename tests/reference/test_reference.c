@@ -65,9 +65,12 @@ static float *figure(const figures *f, const char *prefix, const hr_app_param *q
     const st_tensor *t = hr_app_safetensors_find(f->file, name);
     size_t bytes = (size_t)hr_app_param_count(q) * sizeof(float);
     float *out = malloc(bytes);
-    if (t && out)
-        memcpy(out, (const float *)t->data + q->first, bytes);
-    return t ? out : (free(out), NULL);
+    if (t && out &&
+        hr_app_safetensors_read(f->file, t, (size_t)q->first * sizeof(float), bytes,
+                                out) == HR_OK)
+        return out;
+    free(out);
+    return NULL;
 }
 
 static hr_status load(const figures *f, hr_app_model *m)
@@ -91,9 +94,13 @@ static hr_status batch(const figures *f, const char *name, int first, int count,
     const st_tensor *t = hr_app_safetensors_find(f->file, name);
     int64_t n = (int64_t)count * f->shape.seq;
     int32_t host[SEQUENCES * 64];
-    for (int64_t i = 0; i < n; i++)
-        host[i] = (int32_t)((const int64_t *)t->data)[first * f->shape.seq + i];
-    hr_status st = hr_tensor_create(HR_I32, 1, &n, out);
+    int64_t all[SEQUENCES * 64];
+    hr_status st = hr_app_safetensors_read(
+        f->file, t, (size_t)first * (size_t)f->shape.seq * sizeof *all,
+        (size_t)n * sizeof *all, all);
+    for (int64_t i = 0; i < n && st >= 0; i++)
+        host[i] = (int32_t)all[i];
+    st = st < 0 ? st : hr_tensor_create(HR_I32, 1, &n, out);
     return st < 0 ? st : hr_tensor_write(*out, host, (size_t)n * sizeof *host);
 }
 
@@ -177,9 +184,11 @@ static hr_status plain_rank(hr_group *world, void *arg)
 static void same_loss(const figures *f, const char *name, const double got[2])
 {
     double loss = got[0] + got[1];
-    double want = *(const float *)hr_app_safetensors_find(f->file, name)->data;
-    print_message("%s %.7f, PyTorch %.7f\n", name, loss, want);
-    assert_true(fabs(loss - want) < TOLERANCE * want);
+    float want;
+    const st_tensor *t = hr_app_safetensors_find(f->file, name);
+    assert_int_equal(hr_app_safetensors_read(f->file, t, 0, sizeof want, &want), HR_OK);
+    print_message("%s %.7f, PyTorch %.7f\n", name, loss, (double)want);
+    assert_true(fabs(loss - (double)want) < TOLERANCE * (double)want);
 }
 
 static void run(const char *path, int ranks, hr_rank_fn fn)

@@ -2,7 +2,6 @@
  * gradient, clipping aside, so checkpoints are what is compared. */
 #include "support/run_outcome.h"
 #include "app_try.h"
-#include "checkpoint.h"
 #include "option_check.h"
 #include <jansson.h>
 #include <math.h>
@@ -11,7 +10,6 @@
 
 enum { SEQUENCES = 8, MOST_WORDS = 48, MOST_MODELS = 64 };
 static const double LIMIT = 1e-5, COARSE = 1e-2;
-static const char MODEL[] = "checkpoint/model.safetensors";
 
 static struct {
     model_shape model;
@@ -87,14 +85,10 @@ static hr_status read_metrics(const train_options *o, run_outcome *out)
 
 hr_status run_outcome_steps(const train_options *o, run_outcome *out)
 {
-    checkpoint_info info;
     *out = (run_outcome){0};
     APP_TRY(hr_app_train_steps(o));
-    APP_TRY(hr_app_checkpoint_open(o->out, &info, &out->file));
-    out->bytes = train_case_read(o, MODEL, &out->n);
-    hr_status st =
-        out->bytes ? read_metrics(o, out)
-                   : hr_fail(HR_ERR_IO, "run_outcome", "no %s in %s", MODEL, o->out);
+    APP_TRY(whole_state_read(o->out, &out->state));
+    hr_status st = read_metrics(o, out);
     if (st < 0)
         run_outcome_fini(out);
     return st;
@@ -102,8 +96,7 @@ hr_status run_outcome_steps(const train_options *o, run_outcome *out)
 
 void run_outcome_fini(run_outcome *r)
 {
-    hr_app_safetensors_close(r->file);
-    free(r->bytes);
+    whole_state_fini(&r->state);
     *r = (run_outcome){0};
 }
 
@@ -151,7 +144,8 @@ void run_outcome_forget(void)
 
 bool run_outcome_same(const run_outcome *a, const run_outcome *b)
 {
-    return a->n == b->n && memcmp(a->bytes, b->bytes, a->n) == 0;
+    return a->state.n_bytes == b->state.n_bytes &&
+           memcmp(a->state.bytes, b->state.bytes, a->state.n_bytes) == 0;
 }
 
 /* A tenth of the gradient. */
@@ -161,14 +155,6 @@ static bool is_moment(const char *name)
     return n > 7 && strcmp(name + n - 7, ".adam_m") == 0;
 }
 
-static int64_t count_of(const st_tensor *t)
-{
-    int64_t n = 1;
-    for (int d = 0; d < t->ndim; d++)
-        n *= t->shape[d];
-    return n;
-}
-
 /* Worst relative distance of a gradient. Of the rest, which a tiny gradient's sign may move, a coarse one
  * is enough to show that it is there. INFINITY where something is missing. */
 static double distance(const run_outcome *a, const run_outcome *b, const char **where)
@@ -176,13 +162,11 @@ static double distance(const run_outcome *a, const run_outcome *b, const char **
     double worst = 0;
     int moments = 0;
     *where = "the number of gradients";
-    for (int i = 0; i < hr_app_safetensors_count(b->file); i++) {
-        const st_tensor *t = hr_app_safetensors_at(b->file, i);
-        const st_tensor *u = hr_app_safetensors_find(a->file, t->name);
-        if (t->dtype != ST_F32)
-            continue;
-        bool there = u && u->dtype == ST_F32 && count_of(u) == count_of(t);
-        double d = there ? train_case_distance(u->data, t->data, count_of(t)) *
+    for (int i = 0; i < b->state.n; i++) {
+        const whole_tensor *t = &b->state.list[i];
+        const whole_tensor *u = whole_state_find(&a->state, t->name);
+        bool there = u && u->count == t->count;
+        double d = there ? train_case_distance(u->data, t->data, t->count) *
                                (is_moment(t->name) ? 1 : LIMIT / COARSE)
                          : (double)INFINITY;
         moments += is_moment(t->name);

@@ -9,11 +9,10 @@
 #ifndef HR_TEST_RUN_OUTCOME_H
 #define HR_TEST_RUN_OUTCOME_H
 #include "support/train_case.h"
+#include "support/whole_state.h"
 
 typedef struct run_outcome {
-    char *bytes; /* of the checkpoint */
-    size_t n;
-    safetensors *file;
+    whole_state state; /* in the checkpoint */
     double loss, aux_loss, mtp_loss, grad_norm;
 } run_outcome;
 

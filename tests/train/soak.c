@@ -50,7 +50,7 @@ static void run_two(tally *t, int row)
     run_outcome serial, paired;
     run_row(t, row, &serial);
     run_row(t, row + 1, &paired);
-    if (serial.n && paired.n && !run_outcome_same(&serial, &paired)) {
+    if (serial.state.n && paired.state.n && !run_outcome_same(&serial, &paired)) {
         t->agree--;
         fail(t, row + 1, "other bits than without overlap");
     }

@@ -9,6 +9,7 @@
 
 #include "headrace/moe.h"
 #include "support/train_case.h"
+#include "support/whole_state.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,7 +25,7 @@ static char *finish(const train_options *o, size_t *n)
     if (hr_app_train(o) < 0)
         fail_msg("ep %d dispatcher %d overlap %d delay %d: %s", o->ep, o->dispatcher,
                  o->overlap, o->delay_wgrad, hr_last_error());
-    char *bytes = train_case_read(o, "checkpoint/model.safetensors", n);
+    char *bytes = whole_state_bytes(o->out, n);
     train_case_fini(o);
     assert_non_null(bytes);
     return bytes;
@@ -121,7 +122,7 @@ static void overflow_ends_the_run_and_says_what_is_needed(void **state)
         if (!strstr(hr_last_error(), words[i]))
             fail_msg("no '%s' in: %s", words[i], hr_last_error());
     assert_null(strstr(hr_last_error(), "layer -1")); /* it is known which */
-    assert_null(train_case_read(&o, "checkpoint/model.safetensors", &n));
+    assert_null(whole_state_bytes(o.out, &n));
     train_case_fini(&o);
 }
 

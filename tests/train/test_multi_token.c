@@ -7,8 +7,8 @@
 
 #include <cmocka.h>
 
-#include "checkpoint.h"
 #include "support/run_compare.h"
+#include "support/whole_state.h"
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,20 +65,19 @@ static void ranks_agree_with_a_plain_model_without_nodes(void **state)
 /* ---- scale of loss and gradients (users' troubles: "gradient scale depends on the layout") ---- */
 
 /* The gradients of one step, by way of its first moments, in all of the file's tensors. */
-static safetensors *step_in_mode(loss_scale_mode mode, double aux_coef)
+static whole_state step_in_mode(loss_scale_mode mode, double aux_coef)
 {
     train_options o;
-    checkpoint_info info;
-    safetensors *f = NULL;
+    whole_state s = {0};
     train_case_init(&o, 2, 4, 1);
     mtp(&o);
     o.clip = 0;
     o.loss_scale = (int)mode;
     o.aux_coef = aux_coef;
-    if (hr_app_train(&o) < 0 || hr_app_checkpoint_open(o.out, &info, &f) < 0)
+    if (hr_app_train(&o) < 0 || whole_state_read(o.out, &s) < 0)
         fail_msg("mode %d: %s", mode, hr_last_error());
     train_case_fini(&o);
-    return f;
+    return s;
 }
 
 static bool is_moment(const char *name)
@@ -88,24 +87,20 @@ static bool is_moment(const char *name)
 }
 
 /* Every first moment of `b` is `scale` times that of `a`. */
-static void copies(const safetensors *a, const safetensors *b, float scale)
+static void copies(const whole_state *a, const whole_state *b, float scale)
 {
     int moments = 0;
-    for (int i = 0; i < hr_app_safetensors_count(a); i++) {
-        const st_tensor *t = hr_app_safetensors_at(a, i);
-        const st_tensor *u = hr_app_safetensors_find(b, t->name);
+    for (int i = 0; i < a->n; i++) {
+        const whole_tensor *t = &a->list[i], *u = whole_state_find(b, t->name);
         assert_non_null(u);
-        int64_t n = 1;
-        for (int d = 0; d < t->ndim; d++)
-            n *= t->shape[d];
+        assert_int_equal(u->count, t->count);
         if (!is_moment(t->name))
             continue;
         moments++;
-        for (int64_t k = 0; k < n; k++)
-            if (((const float *)u->data)[k] != scale * ((const float *)t->data)[k])
+        for (int64_t k = 0; k < t->count; k++)
+            if (u->data[k] != scale * t->data[k])
                 fail_msg("'%s'[%lld]: %g and %g", t->name, (long long)k,
-                         (double)((const float *)t->data)[k],
-                         (double)((const float *)u->data)[k]);
+                         (double)t->data[k], (double)u->data[k]);
     }
     assert_true(moments > 20);
 }
@@ -114,14 +109,14 @@ static void copies(const safetensors *a, const safetensors *b, float scale)
  * for the load-balance loss what 16 tokens weigh for the others. */
 static void modes_of_loss_scale_give_scaled_copies_of_the_gradients(void **state)
 {
-    safetensors *microbatch = step_in_mode(LOSS_MEAN_MICROBATCH, 0.01);
-    safetensors *token = step_in_mode(LOSS_MEAN_TOKEN, 0.01);
-    safetensors *sum = step_in_mode(LOSS_SUM, 0.16);
-    copies(microbatch, token, 1);
-    copies(microbatch, sum, 8 * 16);
-    hr_app_safetensors_close(microbatch);
-    hr_app_safetensors_close(token);
-    hr_app_safetensors_close(sum);
+    whole_state microbatch = step_in_mode(LOSS_MEAN_MICROBATCH, 0.01);
+    whole_state token = step_in_mode(LOSS_MEAN_TOKEN, 0.01);
+    whole_state sum = step_in_mode(LOSS_SUM, 0.16);
+    copies(&microbatch, &token, 1);
+    copies(&microbatch, &sum, 8 * 16);
+    whole_state_fini(&microbatch);
+    whole_state_fini(&token);
+    whole_state_fini(&sum);
 }
 
 /* ---- what is told ---------------------------------------------------------------------------- */
@@ -178,7 +173,6 @@ static void its_loss_is_told_in_nats_a_token_beside_the_main_one(void **state)
 
 static void a_run_goes_on_from_its_checkpoint_to_the_bit(void **state)
 {
-    static const char model[] = "checkpoint/model.safetensors";
     train_options whole, parts;
     size_t n, k;
     train_case_init(&whole, 2, 2, 4);
@@ -193,8 +187,7 @@ static void a_run_goes_on_from_its_checkpoint_to_the_bit(void **state)
     parts.steps = 4;
     parts.resume = 1;
     assert_int_equal(hr_app_train(&parts), HR_OK);
-    char *a = train_case_read(&whole, model, &n),
-         *b = train_case_read(&parts, model, &k);
+    char *a = whole_state_bytes(whole.out, &n), *b = whole_state_bytes(parts.out, &k);
     assert_int_equal(n, k);
     assert_memory_equal(a, b, n);
     parts.model.mtp = 0;

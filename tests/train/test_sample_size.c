@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "checkpoint.h"
+#include "support/checkpoint_case.h"
 #include "support/train_case.h"
 #include <string.h>
 
@@ -16,13 +16,13 @@ a_small_file_of_a_giant_model_is_refused_before_memory_is_asked_for(void **state
     train_options o;
     train_case_init(&o, 1, 1, 1);
     float few[8] = {0};
-    st_tensor t = {
-        .name = "embedding", .dtype = ST_F32, .ndim = 1, .shape = {8}, .data = few};
+    st_tensor t = {.name = "embedding", .dtype = ST_F32, .ndim = 1, .shape = {8}};
+    case_file file = {&t, (const float *const[]){few}, 1};
     checkpoint_info info = {.model = o.model, .step = 1};
     info.model.layers = 1024;
     info.model.experts = 4096;
     info.model.expert_width = 262144;
-    assert_int_equal(hr_app_checkpoint_write(o.out, &info, 1, &t, 1), HR_OK);
+    assert_int_equal(checkpoint_case_write(o.out, &info, 1, &file, 1), HR_OK);
     sample_options s = {.length = 1};
     snprintf(s.checkpoint, sizeof s.checkpoint, "%s", o.out);
     assert_int_equal(hr_app_sample(&s), HR_ERR_MISMATCH);

@@ -2,8 +2,12 @@
 foreach(name options interrupt stage_costs)
   hr_test(unit.${name} SOURCES app/test_${name}.c ROOMS base trace LIBS hr_app)
 endforeach()
-foreach(name config data safetensors checkpoint profile progress pictures)
+foreach(name config data safetensors profile progress pictures)
   hr_test(unit.${name} SOURCES app/test_${name}.c app/scratch.c ROOMS base trace LIBS hr_app)
+endforeach()
+foreach(name checkpoint checkpoint_pieces)
+  hr_test(unit.${name} SOURCES app/test_${name}.c app/scratch.c
+    ${PROJECT_SOURCE_DIR}/tests/support/checkpoint_case.c ROOMS base trace LIBS hr_app)
 endforeach()
 hr_test(unit.picture_schedule SOURCES app/test_picture_schedule.c app/scratch.c
   ROOMS base trace schedule LIBS hr_app hr_schedule_file hr_planner)

@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,11 +14,22 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "checkpoint.h"
 #include "scratch.h"
+#include "support/checkpoint_case.h"
 
 enum { WEIGHTS = 65536 };
 static float weights[WEIGHTS];
+
+static int entries(const char *name)
+{
+    int n = 0;
+    DIR *dir = opendir(hr_scratch_path(name));
+    assert_non_null(dir);
+    for (const struct dirent *e; (e = readdir(dir)) != NULL;)
+        n += e->d_name[0] != '.';
+    closedir(dir);
+    return n;
+}
 
 static checkpoint_info some_info(int64_t step)
 {
@@ -26,46 +38,48 @@ static checkpoint_info some_info(int64_t step)
     return (checkpoint_info){.model = o.model, .step = step, .seed = 5};
 }
 
+static const st_tensor whole = {"w", ST_F32, 1, {WEIGHTS}};
+static const float *const whole_data[] = {weights};
+static const case_file one_file = {&whole, whole_data, 1};
 static int64_t seed = 5; /* of the run that writes */
 
 static hr_status write_step(const char *out, int64_t step, int keep)
 {
     checkpoint_info info = some_info(step);
     info.seed = seed;
-    st_tensor t = {"w", ST_F32, 1, {WEIGHTS}, weights};
     weights[0] = (float)step;
-    return hr_app_checkpoint_write(out, &info, keep, &t, 1);
+    return checkpoint_case_write(out, &info, keep, &one_file, 1);
 }
 
 /* The step of the checkpoint at `path`, -1 if there is none that is whole. */
 static int64_t step_at(const char *path)
 {
     checkpoint_info info;
-    safetensors *f;
-    if (hr_app_checkpoint_open(path, &info, &f) < 0)
+    checkpoint *c;
+    float first = -2;
+    if (hr_app_checkpoint_open(path, &info, &c) < 0)
         return -1;
-    const float *w = hr_app_safetensors_find(f, "w")->data;
-    float first;
-    memcpy(&first, w, sizeof first);
-    hr_app_safetensors_close(f);
-    return (int64_t)first == info.step ? info.step : -1;
+    hr_status st = hr_app_checkpoint_read(c, "w", 1, whole.shape, 0, 1, &first);
+    hr_app_checkpoint_close(c);
+    return st == HR_OK && (int64_t)first == info.step ? info.step : -1;
 }
 
-static void it_is_found_by_file_folder_and_output(void **state)
+static void it_is_found_by_index_step_folder_and_output(void **state)
 {
     (void)state;
     checkpoint_info info, want = some_info(100);
-    safetensors *f;
+    checkpoint *f;
     assert_int_equal(write_step(hr_scratch_path("a/b/c"), 100, 1), HR_OK);
-    static const char *const names[] = {"a/b/c", "a/b/c/checkpoint",
-                                        "a/b/c/checkpoint/model.safetensors"};
-    for (int i = 0; i < 3; i++) {
+    static const char *const names[] = {
+        "a/b/c", "a/b/c/checkpoint", "a/b/c/checkpoint/step-00000100",
+        "a/b/c/checkpoint/step-00000100/model.safetensors.index.json"};
+    for (int i = 0; i < 4; i++) {
         assert_int_equal(hr_app_checkpoint_open(hr_scratch_path(names[i]), &info, &f),
                          HR_OK);
         assert_memory_equal(&info.model, &want.model, sizeof info.model);
         assert_int_equal(info.step, 100);
         assert_int_equal(info.seed, 5);
-        hr_app_safetensors_close(f);
+        hr_app_checkpoint_close(f);
     }
 }
 
@@ -77,9 +91,7 @@ static void the_newest_replaces_the_former(void **state)
     assert_int_equal(write_step(out, 2, 1), HR_OK);
     assert_int_equal(step_at(out), 2);
     assert_int_not_equal(
-        access(hr_scratch_path("replace/checkpoint/model-step-00000001.safetensors"),
-               F_OK),
-        0);
+        access(hr_scratch_path("replace/checkpoint/step-00000001"), F_OK), 0);
 }
 
 static void as_many_are_kept_as_asked(void **state)
@@ -89,17 +101,11 @@ static void as_many_are_kept_as_asked(void **state)
     for (int step = 1; step <= 5; step++)
         assert_int_equal(write_step(out, step, 3), HR_OK);
     assert_int_equal(step_at(out), 5);
-    assert_int_equal(
-        step_at(hr_scratch_path("keep/checkpoint/model-step-00000004.safetensors")), 4);
-    assert_int_equal(
-        step_at(hr_scratch_path("keep/checkpoint/model-step-00000003.safetensors")), 3);
-    assert_int_equal(
-        step_at(hr_scratch_path("keep/checkpoint/model-step-00000002.safetensors")),
-        -1);
+    assert_int_equal(step_at(hr_scratch_path("keep/checkpoint/step-00000004")), 4);
+    assert_int_equal(step_at(hr_scratch_path("keep/checkpoint/step-00000003")), 3);
+    assert_int_equal(step_at(hr_scratch_path("keep/checkpoint/step-00000002")), -1);
     assert_int_equal(write_step(out, 6, 1), HR_OK); /* the others go */
-    assert_int_equal(
-        step_at(hr_scratch_path("keep/checkpoint/model-step-00000004.safetensors")),
-        -1);
+    assert_int_equal(step_at(hr_scratch_path("keep/checkpoint/step-00000004")), -1);
 }
 
 /* Whether the earlier run's names are met (`before` 2) or are in the way (4). */
@@ -115,14 +121,57 @@ static void check_after_earlier_run(const char *name, int before)
     for (int step = 1; step <= 2; step++) {
         char path[4096];
         checkpoint_info info;
-        safetensors *f;
-        snprintf(path, sizeof path, "%s/checkpoint/model-step-%08d.safetensors", out,
-                 step);
+        checkpoint *f;
+        snprintf(path, sizeof path, "%s/checkpoint/step-%08d", out, step);
         assert_int_equal(hr_app_checkpoint_open(path, &info, &f), HR_OK);
         assert_int_equal(info.step, step);
         assert_int_equal(info.seed, 6);
-        hr_app_safetensors_close(f);
+        hr_app_checkpoint_close(f);
     }
+}
+
+static void the_same_step_again_takes_the_place_of_the_former(void **state)
+{
+    (void)state;
+    const char *out = hr_scratch_path("same");
+    checkpoint_info info;
+    checkpoint *f;
+    assert_int_equal(write_step(out, 3, 2), HR_OK);
+    seed = 6;
+    assert_int_equal(write_step(out, 3, 2), HR_OK);
+    seed = 5;
+    assert_int_equal(step_at(out), 3);
+    assert_int_equal(hr_app_checkpoint_open(out, &info, &f), HR_OK);
+    assert_int_equal(info.seed, 6);
+    hr_app_checkpoint_close(f);
+    assert_int_equal(entries("same/checkpoint"), 1);
+}
+
+/* Of two drafts that nobody writes any more both go; what somebody writes stays. */
+static void what_killed_writers_left_goes_with_the_next_save(void **state)
+{
+    (void)state;
+    const char *out = hr_scratch_path("left");
+    checkpoint_draft busy;
+    assert_int_equal(write_step(out, 1, 1), HR_OK);
+    for (int i = 0; i < 2; i++) {
+        char path[4096], file[4200];
+        snprintf(path, sizeof path, "%s/checkpoint/step-00000007.tmp-1-%d", out, i);
+        snprintf(file, sizeof file, "%s/model-00001-of-00002.safetensors", path);
+        assert_int_equal(hr_app_make_folders(path), HR_OK);
+        FILE *f = fopen(file, "w");
+        assert_non_null(f);
+        fclose(f);
+    }
+    assert_int_equal(entries("left/checkpoint"), 3);
+    assert_int_equal(step_at(out), 1);
+    assert_int_equal(hr_app_draft_begin(out, 8, &busy), HR_OK);
+    assert_int_equal(entries("left/checkpoint"), 2);
+    assert_int_equal(write_step(out, 2, 1), HR_OK);
+    assert_int_equal(entries("left/checkpoint"), 2);
+    hr_app_draft_discard(&busy);
+    assert_int_equal(entries("left/checkpoint"), 1);
+    assert_int_equal(step_at(out), 2);
 }
 
 static void those_of_an_earlier_run_go_first(void **state)
@@ -147,7 +196,7 @@ static void a_full_disk_leaves_the_former(void **state)
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
     signal(SIGXFSZ, former);
     assert_int_equal(st, HR_ERR_IO);
-    assert_non_null(strstr(hr_last_error(), "model.safetensors"));
+    assert_non_null(strstr(hr_last_error(), "model-00001-of-00001.safetensors"));
     assert_int_equal(step_at(out), 1);
     assert_int_equal(write_step(out, 3, 1), HR_OK);
     assert_int_equal(step_at(out), 3);
@@ -181,70 +230,26 @@ static void a_file_in_the_place_of_the_folder_is_named(void **state)
     assert_int_equal(hr_app_make_folders(out), HR_ERR_IO);
 }
 
-static void truncated_and_tampered_ones_are_refused(void **state)
-{
-    (void)state;
-    const char *out = hr_scratch_path("damaged");
-    checkpoint_info info;
-    safetensors *f = NULL;
-    size_t n;
-    assert_int_equal(write_step(out, 1, 1), HR_OK);
-    char *bytes =
-        hr_scratch_read(hr_scratch_path("damaged/checkpoint/model.safetensors"), &n);
-    const char *path = hr_scratch_write("damaged/cut", bytes, n / 2);
-    assert_int_equal(hr_app_checkpoint_open(path, &info, &f), HR_ERR_PARSE);
-    assert_null(f);
-    assert_non_null(strstr(hr_last_error(), path));
-    assert_non_null(strstr(hr_last_error(), "truncated"));
-    bytes[n / 2] ^= 4;
-    path = hr_scratch_write("damaged/bits", bytes, n);
-    assert_int_equal(hr_app_checkpoint_open(path, &info, &f), HR_ERR_PARSE);
-    assert_non_null(strstr(hr_last_error(), path));
-    assert_non_null(strstr(hr_last_error(), "checksum"));
-    free(bytes);
-}
-
 static void a_file_of_others_is_no_checkpoint(void **state)
 {
     (void)state;
     checkpoint_info info;
-    safetensors *f;
-    st_tensor t = {"w", ST_F32, 1, {WEIGHTS}, weights};
-    const char *path = hr_scratch_path("other.safetensors");
-    assert_int_equal(hr_app_safetensors_write(path, &t, 1, NULL, 0), HR_OK);
-    assert_int_equal(hr_app_checkpoint_open(path, &info, &f), HR_ERR_PARSE);
-    assert_non_null(strstr(hr_last_error(), "no checkpoint"));
-    st_meta meta[] = {{"headrace.format", "headrace-1"}, {"layers", "many"}};
-    assert_int_equal(hr_app_safetensors_write(path, &t, 1, meta, 2), HR_OK);
-    assert_int_equal(hr_app_checkpoint_open(path, &info, &f), HR_ERR_PARSE);
-    assert_non_null(strstr(hr_last_error(), "'many' as layers"));
+    checkpoint *f;
+    static const char *const texts[] = {
+        "", "[]", "{}", "{\"metadata\":{}}",
+        "{\"metadata\":{\"total_size\":4},\"weight_map\":{\"w\":\"a.safetensors\"}}"};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        const char *path = hr_scratch_write("other.json", texts[i], strlen(texts[i]));
+        assert_int_equal(hr_app_checkpoint_open(path, &info, &f), HR_ERR_PARSE);
+        assert_null(f);
+        assert_non_null(strstr(hr_last_error(), path));
+    }
     assert_int_equal(hr_app_checkpoint_open(hr_scratch_path("nowhere"), &info, &f),
                      HR_ERR_IO);
-}
-
-/* The shape of former files ends with tie-embeddings. */
-static void a_file_without_the_key_has_no_multi_token_prediction(void **state)
-{
-    (void)state;
-    static const char *const keys[] = {
-        "layers",       "heads", "experts",      "top-k", "expert-width", "dense-width",
-        "dense-layers", "seq",   "shared-width", "step",  "seed",         "mtp"};
-    enum { KEYS = sizeof keys / sizeof *keys };
-    st_meta meta[KEYS + 3] = {
-        {"headrace.format", "headrace-1"}, {"tie-embeddings", "1"}, {"width", "2"}};
-    st_tensor t = {"w", ST_F32, 1, {WEIGHTS}, weights};
-    for (int i = 0; i < KEYS; i++)
-        meta[i + 3] = (st_meta){keys[i], "1"};
-    const char *path = hr_scratch_path("former.safetensors");
-    for (int said = 0; said < 2; said++) {
-        checkpoint_info info;
-        safetensors *f;
-        assert_int_equal(hr_app_safetensors_write(path, &t, 1, meta, KEYS + 2 + said),
-                         HR_OK);
-        assert_int_equal(hr_app_checkpoint_open(path, &info, &f), HR_OK);
-        assert_int_equal(info.model.mtp, said);
-        hr_app_safetensors_close(f);
-    }
+    assert_int_equal(hr_app_make_folders(hr_scratch_path("empty")), HR_OK);
+    assert_int_equal(hr_app_checkpoint_open(hr_scratch_path("empty"), &info, &f),
+                     HR_ERR_IO);
+    assert_non_null(strstr(hr_last_error(), "no checkpoint in"));
 }
 
 static void a_size_that_no_run_can_have_is_refused(void **state)
@@ -252,10 +257,9 @@ static void a_size_that_no_run_can_have_is_refused(void **state)
     (void)state;
     const char *out = hr_scratch_path("size");
     checkpoint_info info = some_info(1);
-    st_tensor t = {"w", ST_F32, 1, {WEIGHTS}, weights};
-    safetensors *f;
+    checkpoint *f;
     info.model.expert_width = 262145;
-    assert_int_equal(hr_app_checkpoint_write(out, &info, 1, &t, 1), HR_OK);
+    assert_int_equal(checkpoint_case_write(out, &info, 1, &one_file, 1), HR_OK);
     assert_int_equal(hr_app_checkpoint_open(out, &info, &f), HR_ERR_PARSE);
     assert_non_null(strstr(hr_last_error(), "'262145' as expert-width"));
 }
@@ -277,16 +281,16 @@ static void another_shape_of_model_is_named(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_is_found_by_file_folder_and_output),
+        cmocka_unit_test(it_is_found_by_index_step_folder_and_output),
         cmocka_unit_test(the_newest_replaces_the_former),
         cmocka_unit_test(as_many_are_kept_as_asked),
+        cmocka_unit_test(the_same_step_again_takes_the_place_of_the_former),
+        cmocka_unit_test(what_killed_writers_left_goes_with_the_next_save),
         cmocka_unit_test(those_of_an_earlier_run_go_first),
         cmocka_unit_test(a_full_disk_leaves_the_former),
         cmocka_unit_test(a_folder_that_cannot_be_written_leaves_the_former),
         cmocka_unit_test(a_file_in_the_place_of_the_folder_is_named),
-        cmocka_unit_test(truncated_and_tampered_ones_are_refused),
         cmocka_unit_test(a_file_of_others_is_no_checkpoint),
-        cmocka_unit_test(a_file_without_the_key_has_no_multi_token_prediction),
         cmocka_unit_test(a_size_that_no_run_can_have_is_refused),
         cmocka_unit_test(another_shape_of_model_is_named),
     };

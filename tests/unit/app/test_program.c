@@ -235,11 +235,11 @@ static void a_signal_leaves_the_last_checkpoint_whole(void **state)
     assert_int_equal(wait_for(pid), 130);
     assert_non_null(strstr(last, "interrupted"));
     checkpoint_info info;
-    safetensors *f;
+    checkpoint *f;
     assert_int_equal(hr_app_checkpoint_open(hr_scratch_path("stopped"), &info, &f),
                      HR_OK);
     assert_true(info.step >= 1);
-    hr_app_safetensors_close(f);
+    hr_app_checkpoint_close(f);
 }
 
 static void info_says_why_something_is_off(void **state)
