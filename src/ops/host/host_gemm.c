@@ -5,8 +5,9 @@
 #include <cblas.h>
 #include <pthread.h>
 #include <string.h>
+#include <sys/mman.h>
 
-enum { TILE_ROWS = 256, TILE_COLS = 512 };
+enum { TILE_ROWS = 256, TILE_COLS = 512, WORK_SPACE = 129 << 20 };
 
 static pthread_once_t blas_once = PTHREAD_ONCE_INIT;
 
@@ -25,7 +26,21 @@ static int64_t least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-static void tile_run(const hr__gemm_args *g, int64_t tile)
+/* A work space for each thread that is in the BLAS: where the system gives it none it asks again for ever,
+ * so ask first. */
+static hr_status ask_for_work_space(void)
+{
+    void *at = mmap(NULL, WORK_SPACE, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (at == MAP_FAILED)
+        return hr_fail(HR_ERR_NOMEM, "memory",
+                       "no memory for what the BLAS wants of each thread, %d MiB",
+                       WORK_SPACE >> 20);
+    munmap(at, WORK_SPACE);
+    return HR_OK;
+}
+
+static void tile_product(const hr__gemm_args *g, int64_t tile)
 {
     int64_t across = hr__parts(g->n, TILE_COLS);
     int64_t i = tile / across * TILE_ROWS, j = tile % across * TILE_COLS;
@@ -45,10 +60,29 @@ static void tile_run(const hr__gemm_args *g, int64_t tile)
                 (blasint)g->n);
 }
 
+/* A thread's first product is done while no other thread asks. */
+static hr_status tile_run(const hr__gemm_args *g, int64_t tile)
+{
+    static pthread_mutex_t first = PTHREAD_MUTEX_INITIALIZER;
+    static _Thread_local bool has_asked;
+    hr_status st = HR_OK;
+    if (has_asked) {
+        tile_product(g, tile);
+        return st;
+    }
+    pthread_mutex_lock(&first);
+    st = ask_for_work_space();
+    if (st >= 0) {
+        tile_product(g, tile);
+        has_asked = true;
+    }
+    pthread_mutex_unlock(&first);
+    return st;
+}
+
 static hr_status gemm_part(void *arg, int i)
 {
-    tile_run(arg, i);
-    return HR_OK;
+    return tile_run(arg, i);
 }
 
 hr_status hr__host_gemm(const void *args, hr_team *team)
@@ -109,10 +143,8 @@ static hr_status grouped_part(void *arg, int i)
     for (int64_t l = 0; l < g->args->experts; l++) {
         hr__gemm_args product = g->product(g->args, l);
         int64_t tiles = tile_count(&product);
-        if (tile < tiles) {
-            tile_run(&product, tile);
-            break;
-        }
+        if (tile < tiles)
+            return tile_run(&product, tile);
         tile -= tiles;
     }
     return HR_OK;
