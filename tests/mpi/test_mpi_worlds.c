@@ -198,6 +198,36 @@ static void two_long_messages_to_one_peer_keep_their_order(void **state)
     assert_int_equal(hr_mpi_run(NULL, ring_of_many_bytes, NULL), HR_OK);
 }
 
+/* Just above what travels within a head, one after another: a head and its bytes are then often through at
+ * once. */
+static hr_status many_short_transfers(hr_group *g, void *arg)
+{
+    enum { PART = 4096, TIMES = 500 };
+    int n = hr_group_size(g), me = hr_group_rank(g);
+    int64_t counts[] = {PART, PART, PART};
+    size_t all = (size_t)n * PART;
+    unsigned char *buf = malloc(TIMES * all * 2), *got = buf + TIMES * all;
+    hr_status st = buf ? HR_OK : HR_ERR_NOMEM;
+    for (size_t k = 0; st == HR_OK && k < TIMES; k++)
+        memset(buf + k * all, (me + (int)k) % 251, all);
+    for (size_t k = 0; st == HR_OK && k < TIMES; k++)
+        st = hr_all_to_all_v(g, buf + k * all, counts, got + k * all, counts, 1,
+                             hr_stream_current());
+    if (st == HR_OK)
+        st = hr_stream_synchronize(hr_stream_current());
+    for (size_t i = 0; st == HR_OK && i < TIMES * all; i++)
+        if (got[i] != (i % all / PART + i / all) % 251)
+            st = hr_fail(HR_ERR_CALLBACK, NULL, "byte %zu is %d", i, got[i]);
+    free(buf);
+    return st;
+}
+
+static void a_step_ends_when_all_its_bytes_are_there(void **state)
+{
+    hr_mpi_opts o = {HR_INIT(hr_mpi_opts), .timeout_s = 10};
+    assert_int_equal(hr_mpi_run(&o, many_short_transfers, NULL), HR_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -207,6 +237,7 @@ int main(void)
         cmocka_unit_test(what_is_missing_is_refused),
         cmocka_unit_test(of_two_failures_all_get_the_earlier),
         cmocka_unit_test(two_long_messages_to_one_peer_keep_their_order),
+        cmocka_unit_test(a_step_ends_when_all_its_bytes_are_there),
         cmocka_unit_test(no_rank_is_left_behind_making_a_group),
         cmocka_unit_test(one_call_at_a_time_is_enough),
     };

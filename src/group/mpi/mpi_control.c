@@ -240,7 +240,10 @@ void hr__mpi_ask(hr__mpi_job *job, const bool *missing, uint64_t key, char *buf,
     for (int r = 0; r < job->n; r++)
         if (missing[r] && r != job->rank)
             post(job, &note, r);
-    hr__mpi_waiting w = {all_answered, &q, hr_now_ns() + answer_ns, true};
+    hr__mpi_waiting w = {.look = all_answered,
+                         .arg = &q,
+                         .deadline_ns = hr_now_ns() + answer_ns,
+                         .deaf = true};
     if (hr__mpi_wait(job, &w) < 0)
         buf[0] = '\0';
     for (int r = 0; r < job->n; r++) {

@@ -12,8 +12,6 @@ enum {
     LANES = 8,
     EPOCHS = 4096, /* tags: what was sent before a reset meets nothing after it */
 };
-static const double lively_ns_per_byte =
-    2.0; /* of a transfer: time to look without a rest */
 
 /* ---- memory ---- */
 hr_status hr__exchange_init(hr__mpi_exchange *x, hr__mpi_member *m, hr__mpi_lane lane)
@@ -29,29 +27,45 @@ void hr__exchange_fini(hr__mpi_exchange *x)
 {
     free(x->tails);
     free(x->legs);
+    free(x->requests);
+    free(x->statuses);
+    free(x->through);
     free(x->heads);
 }
 
 void hr__exchange_begin(hr__mpi_exchange *x, bool raw)
 {
     x->raw = raw;
-    x->n = x->heads_missing = 0;
+    x->n = x->waiting = x->heads_missing = 0;
     x->heads_bytes = 0;
+    x->bytes = 0;
     for (int i = 0; i < 2 * x->m->base.size; i++)
         x->tails[i] = -1;
+}
+
+static hr_status grow(hr__mpi_exchange *x)
+{
+    int cap = x->cap ? 2 * x->cap : 16;
+    size_t n = (size_t)cap;
+    hr__leg *legs = realloc(x->legs, n * sizeof *legs);
+    x->legs = legs ? legs : x->legs;
+    MPI_Request *requests = realloc(x->requests, 2 * n * sizeof *requests);
+    x->requests = requests ? requests : x->requests;
+    MPI_Status *statuses = realloc(x->statuses, 2 * n * sizeof *statuses);
+    x->statuses = statuses ? statuses : x->statuses;
+    int *through = realloc(x->through, 2 * n * sizeof *through);
+    x->through = through ? through : x->through;
+    if (!legs || !requests || !statuses || !through)
+        return hr_fail(HR_ERR_NOMEM, NULL, "a step of %d messages", cap);
+    x->cap = cap;
+    return HR_OK;
 }
 
 hr_status hr__exchange_add(hr__mpi_exchange *x, bool send, int peer, const void *buf,
                            size_t bytes, int64_t elements)
 {
-    if (x->n == x->cap) {
-        int cap = x->cap ? 2 * x->cap : 16;
-        hr__leg *legs = realloc(x->legs, (size_t)cap * sizeof *legs);
-        if (!legs)
-            return hr_fail(HR_ERR_NOMEM, NULL, "a step of %d messages", cap);
-        x->legs = legs;
-        x->cap = cap;
-    }
+    if (x->n == x->cap)
+        HR_TRY(grow(x));
     int *tail = &x->tails[2 * peer + send];
     x->legs[x->n] = (hr__leg){.send = send,
                               .peer = peer,
@@ -59,14 +73,15 @@ hr_status hr__exchange_add(hr__mpi_exchange *x, bool send, int peer, const void 
                               .bytes = bytes,
                               .elements = elements,
                               .next = -1,
-                              .at = x->heads_bytes,
-                              .head = MPI_REQUEST_NULL,
-                              .data = MPI_REQUEST_NULL};
+                              .at = x->heads_bytes};
+    x->requests[2 * x->n] = x->requests[2 * x->n + 1] = MPI_REQUEST_NULL;
     if (*tail >= 0)
         x->legs[*tail].next = x->n;
     else
         x->legs[x->n].stage = HR__LEG_HEAD; /* the first, for now */
     *tail = x->n++;
+    x->bytes += (int64_t)bytes;
+    x->waiting++;
     if (!x->raw) {
         size_t inlined = bytes <= INLINE ? bytes : 0;
         size_t room = send ? sizeof(hr__head) + inlined : MESSAGE;
@@ -107,6 +122,16 @@ int hr__mpi_type_of(size_t bytes, size_t most, MPI_Datatype *type, int *count)
     return rc == MPI_SUCCESS ? MPI_Type_commit(type) : rc;
 }
 
+static MPI_Request *head_of(hr__mpi_exchange *x, const hr__leg *leg)
+{
+    return &x->requests[2 * (leg - x->legs)];
+}
+
+static MPI_Request *data_of(hr__mpi_exchange *x, const hr__leg *leg)
+{
+    return &x->requests[2 * (leg - x->legs) + 1];
+}
+
 static int move_locked(hr__mpi_exchange *x, hr__leg *leg)
 {
     MPI_Datatype type;
@@ -115,9 +140,9 @@ static int move_locked(hr__mpi_exchange *x, hr__leg *leg)
     if (rc != MPI_SUCCESS)
         return rc;
     rc = leg->send ? MPI_Isend(leg->buf, count, type, leg->peer, tag_of(x, true),
-                               x->m->comm, &leg->data)
+                               x->m->comm, data_of(x, leg))
                    : MPI_Irecv(leg->buf, count, type, leg->peer, tag_of(x, true),
-                               x->m->comm, &leg->data);
+                               x->m->comm, data_of(x, leg));
     if (type != MPI_BYTE)
         MPI_Type_free(&type);
     return rc;
@@ -144,7 +169,7 @@ static hr_status send_head(hr__mpi_exchange *x, hr__leg *leg)
         memcpy(at + sizeof *head, leg->buf, leg->bytes);
     size_t bytes = sizeof *head + (inlined ? leg->bytes : 0);
     HR__MPI_TRY(MPI_Isend(at, (int)bytes, MPI_BYTE, leg->peer, tag_of(x, false),
-                          x->m->comm, &leg->head));
+                          x->m->comm, head_of(x, leg)));
     if (!inlined)
         return move_data(x, leg);
     leg->stage = HR__LEG_DATA;
@@ -155,7 +180,7 @@ static hr_status await_head(hr__mpi_exchange *x, hr__leg *leg)
 {
     leg->stage = HR__LEG_HEAD;
     HR__MPI_TRY(MPI_Irecv(x->heads + leg->at, MESSAGE, MPI_BYTE, leg->peer,
-                          tag_of(x, false), x->m->comm, &leg->head));
+                          tag_of(x, false), x->m->comm, head_of(x, leg)));
     return HR_OK;
 }
 
@@ -189,14 +214,10 @@ hr_status hr__exchange_start(hr__mpi_exchange *x)
 }
 
 /* ---- progress ---- */
-/* A request that is through is MPI_REQUEST_NULL from then on. */
-static hr_status test(MPI_Request *request, bool *through)
+static void end(hr__mpi_exchange *x, hr__leg *leg, hr__leg_stage stage)
 {
-    int flag = 1;
-    if (*request != MPI_REQUEST_NULL)
-        HR__MPI_TRY(MPI_Test(request, &flag, MPI_STATUS_IGNORE));
-    *through = flag != 0;
-    return HR_OK;
+    leg->stage = stage;
+    x->waiting--;
 }
 
 /* Its head has come in: say whether its bytes are wanted, and wait for the next of the same peer. */
@@ -210,53 +231,65 @@ static hr_status accept(hr__mpi_exchange *x, hr__leg *leg)
     if (st < 0)
         return st;
     if (st == HR_PENDING) {
-        leg->stage = HR__LEG_HELD;
+        end(x, leg, HR__LEG_HELD);
     } else if (bytes <= INLINE) {
         if (bytes)
             memcpy(leg->buf, (const char *)head + sizeof *head, (size_t)bytes);
-        leg->stage = HR__LEG_DONE;
+        end(x, leg, HR__LEG_DONE);
     } else {
         HR_TRY(move_data(x, leg));
     }
-    hr__mpi_stir((int64_t)((double)bytes * lively_ns_per_byte) + 20000);
+    hr__mpi_stir(bytes);
     return leg->next >= 0 ? await_head(x, &x->legs[leg->next]) : HR_OK;
 }
 
+/* One of its requests is through; where both are at once, it is looked at twice. */
 static hr_status look_at(hr__mpi_exchange *x, hr__leg *leg)
 {
-    bool head = true, data = true;
-    HR_TRY(test(&leg->head, &head));
     if (!leg->send && leg->stage == HR__LEG_HEAD)
-        return head ? accept(x, leg) : HR_OK;
-    HR_TRY(test(&leg->data, &data));
-    if (head && data)
-        leg->stage = HR__LEG_DONE;
+        return accept(x, leg);
+    if (leg->stage == HR__LEG_DATA && *head_of(x, leg) == MPI_REQUEST_NULL &&
+        *data_of(x, leg) == MPI_REQUEST_NULL)
+        end(x, leg, HR__LEG_DONE);
     return HR_OK;
+}
+
+/* How many are through, in through[]. One call for all, since each lets the library move on; and a second
+ * one, since the first may look before it moves. */
+static hr_status test_some(hr__mpi_exchange *x, int *n)
+{
+    int rc = MPI_SUCCESS;
+    *n = 0;
+    for (int look = 0; look < 2 && rc == MPI_SUCCESS && *n == 0; look++) {
+        hr__mpi_lock();
+        rc = MPI_Testsome(2 * x->n, x->requests, n, x->through, x->statuses);
+        hr__mpi_unlock();
+    }
+    for (int i = 0; rc == MPI_ERR_IN_STATUS && i < *n; i++)
+        HR_TRY(hr__mpi_check(x->statuses[i].MPI_ERROR, "MPI_Testsome"));
+    return hr__mpi_check(rc, "MPI_Testsome");
 }
 
 hr_status hr__exchange_look(void *exchange)
 {
     hr__mpi_exchange *x = exchange;
-    hr_status st = HR_OK;
-    for (int i = 0; i < x->n; i++) {
-        hr__leg *leg = &x->legs[i];
-        if (leg->stage == HR__LEG_HEAD || leg->stage == HR__LEG_DATA)
-            HR_TRY(look_at(x, leg));
-        if (leg->stage != HR__LEG_DONE && leg->stage != HR__LEG_HELD)
-            st = HR_PENDING;
+    for (int n = 1; n > 0 && x->waiting > 0;) {
+        HR_TRY(test_some(x, &n));
+        for (int i = 0; i < n; i++)
+            HR_TRY(look_at(x, &x->legs[x->through[i] / 2]));
     }
-    return st;
+    return x->waiting > 0 ? HR_PENDING : HR_OK;
 }
 
 /* ---- the end of a step that failed ---- */
 static hr_status all_dropped(void *arg)
 {
     hr__mpi_exchange *x = arg;
-    for (int i = 0; i < x->n; i++) {
-        bool head, data;
-        if (test(&x->legs[i].head, &head) < 0 || test(&x->legs[i].data, &data) < 0)
-            return HR_OK;
-        if (!x->legs[i].send && !(head && data))
+    for (int i = 0; i < 2 * x->n; i++) {
+        int through = 1;
+        if (x->requests[i] != MPI_REQUEST_NULL)
+            HR__MPI_TRY(MPI_Test(&x->requests[i], &through, MPI_STATUS_IGNORE));
+        if (!through && !x->legs[i / 2].send)
             return HR_PENDING;
     }
     return HR_OK;
@@ -269,26 +302,22 @@ void hr__exchange_drop(hr__mpi_exchange *x)
     static const int64_t patience_ns = 1000000000;
     bool left = false;
     hr__mpi_lock();
-    for (int i = 0; i < x->n; i++) {
-        hr__leg *leg = &x->legs[i];
-        if (!leg->send && leg->head != MPI_REQUEST_NULL)
-            MPI_Cancel(&leg->head);
-        if (!leg->send && leg->data != MPI_REQUEST_NULL)
-            MPI_Cancel(&leg->data);
-    }
+    for (int i = 0; i < 2 * x->n; i++)
+        if (!x->legs[i / 2].send && x->requests[i] != MPI_REQUEST_NULL)
+            MPI_Cancel(&x->requests[i]);
     hr__mpi_unlock();
-    hr__mpi_waiting w = {all_dropped, x, hr_now_ns() + patience_ns, true};
+    hr__mpi_waiting w = {.look = all_dropped,
+                         .arg = x,
+                         .deadline_ns = hr_now_ns() + patience_ns,
+                         .deaf = true};
     hr_status st = hr__mpi_wait(x->m->job, &w);
     (void)st; /* what is left is seen below */
     hr__mpi_lock();
-    for (int i = 0; i < x->n; i++) {
-        hr__leg *leg = &x->legs[i];
-        left = left || leg->head != MPI_REQUEST_NULL || leg->data != MPI_REQUEST_NULL;
-        if (leg->head != MPI_REQUEST_NULL)
-            MPI_Request_free(&leg->head);
-        if (leg->data != MPI_REQUEST_NULL)
-            MPI_Request_free(&leg->data);
-    }
+    for (int i = 0; i < 2 * x->n; i++)
+        if (x->requests[i] != MPI_REQUEST_NULL) {
+            left = true;
+            MPI_Request_free(&x->requests[i]);
+        }
     hr__mpi_unlock();
     if (left) {
         x->heads = NULL;

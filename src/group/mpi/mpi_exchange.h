@@ -45,7 +45,6 @@ typedef struct hr__leg {
     int next; /* the next leg of the same direction and peer; -1 */
     hr__leg_stage stage;
     size_t at; /* where its head is in `heads` */
-    MPI_Request head, data;
 } hr__leg;
 
 typedef struct hr__mpi_exchange {
@@ -55,10 +54,15 @@ typedef struct hr__mpi_exchange {
     hr__head mine; /* of all that is sent, but for the sizes */
     hr__leg *legs; /* [cap], n in use */
     int n, cap;
-    int *tails; /* [2 * size] last leg of each peer and direction, -1 */
+    MPI_Request *requests; /* [2 * cap] of each leg its head, its bytes */
+    MPI_Status *statuses;  /* [2 * cap] */
+    int *through;          /* [2 * cap] */
+    int waiting;           /* legs that are neither through nor held */
+    int *tails;            /* [2 * size] last leg of each peer and direction, -1 */
     char *heads;
     size_t heads_bytes, heads_cap;
     int heads_missing;
+    int64_t bytes;  /* of all messages */
     int64_t met_ns; /* when the last head was there */
     /* The head of a message that comes in: OK its bytes are wanted, PENDING they are not, negative. */
     hr_status (*check)(struct hr__mpi_exchange *x, const hr__leg *leg,

@@ -231,7 +231,10 @@ static hr_status wait_for_end(ending *e)
     int64_t limit = e->job->limit_ns > least_end_ns ? e->job->limit_ns : least_end_ns;
     for (;;) {
         bool failed = hr__mpi_failed(e->job);
-        hr__mpi_waiting w = {look_at_end, e, hr_now_ns() + limit, true};
+        hr__mpi_waiting w = {.look = look_at_end,
+                             .arg = e,
+                             .deadline_ns = hr_now_ns() + limit,
+                             .deaf = true};
         hr_status st = hr__mpi_wait(e->job, &w);
         if (st != HR_PENDING || failed)
             return st;

@@ -55,6 +55,7 @@ typedef struct hr__mpi_job {
     bool ending;             /* reading; nothing is answered any more */
     hr__note in;             /* reading */
     MPI_Request in_request;  /* reading */
+    atomic_llong read_ns;    /* when a wait last looked for notes */
 
     pthread_mutex_t out_mu;
     struct hr__mpi_letter *out; /* out_mu; notes under way */
@@ -121,13 +122,15 @@ typedef struct hr__mpi_waiting {
     hr_status (*look)(void *arg); /* OK: over. PENDING: not yet. Negative: never */
     void *arg;
     int64_t deadline_ns;
-    bool deaf; /* a failure of the job does not end it */
+    bool deaf;     /* a failure of the job does not end it */
+    int64_t bytes; /* that may be under way */
 } hr__mpi_waiting;
 
 /* What `look` says in the end; PENDING once the time is over; the cause once the job has failed. Reads
- * notes. Spins shortly, then sleeps in growing steps: from the beginning again when `look` has called
- * hr__mpi_stir(), and not before `lively_ns` from then. */
+ * notes. Looks often at first, then sleeps in growing steps: from the beginning again when `look` has called
+ * hr__mpi_stir(). */
 hr_status hr__mpi_wait(hr__mpi_job *job, const hr__mpi_waiting *w);
-void hr__mpi_stir(int64_t lively_ns); /* of the calling thread's wait */
+/* Something has come, and `bytes` more are under way: of the calling thread's wait. */
+void hr__mpi_stir(int64_t bytes);
 
 #endif

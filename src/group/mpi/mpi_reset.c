@@ -42,7 +42,10 @@ static void arrive(hr__mpi_job *job)
 
 static hr_status meet(hr__mpi_job *job)
 {
-    hr__mpi_waiting w = {all_reset, job, hr_now_ns() + job->limit_ns, true};
+    hr__mpi_waiting w = {.look = all_reset,
+                         .arg = job,
+                         .deadline_ns = hr_now_ns() + job->limit_ns,
+                         .deaf = true};
     hr_status st = hr__mpi_wait(job, &w);
     return st == HR_PENDING ? missing_in_reset(job) : st;
 }

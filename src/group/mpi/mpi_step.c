@@ -73,7 +73,10 @@ hr_status hr__mpi_step_late(const hr__mpi_step *s)
 static bool others_go_on(const hr__mpi_step *s)
 {
     static const int64_t under_way_ns = 500000000;
-    hr__mpi_waiting w = {look, (void *)(uintptr_t)s, hr_now_ns() + under_way_ns, true};
+    hr__mpi_waiting w = {.look = look,
+                         .arg = (void *)(uintptr_t)s,
+                         .deadline_ns = hr_now_ns() + under_way_ns,
+                         .deaf = true};
     return hr__mpi_wait(s->m->job, &w) == HR_OK;
 }
 
@@ -81,8 +84,10 @@ hr_status hr__mpi_step_run(const hr__mpi_step *s)
 {
     hr__mpi_job *job = s->m->job;
     hr_status begun = hr__exchange_start(s->x), st = begun;
-    hr__mpi_waiting w = {look, (void *)(uintptr_t)s, hr_now_ns() + job->limit_ns,
-                         false};
+    hr__mpi_waiting w = {.look = look,
+                         .arg = (void *)(uintptr_t)s,
+                         .deadline_ns = hr_now_ns() + job->limit_ns,
+                         .bytes = s->x->bytes};
     if (st == HR_OK)
         st = hr__mpi_wait(job, &w);
     if (st == HR_PENDING)

@@ -1,25 +1,41 @@
 /* Waiting for MPI, which has no way to sleep until something comes: look, look again, then sleep between
  * looks. The steps grow to a fifth of a millisecond, and to one when nothing has come for long:
- * a rank that waits for seconds hardly uses its core. */
+ * a rank that waits for seconds hardly uses its core. While bytes are under way the steps stay
+ * short, for most libraries move them only when they are called. */
 #include "group/mpi/mpi_job.h"
 #include <errno.h>
 #include <sched.h>
 #include <sys/prctl.h>
 #include <time.h>
 
-static const int64_t first_lively_ns = 60000, first_step_ns = 20000,
-                     short_step_ns = 200000, long_step_ns = 1000000,
-                     long_after_ns = 100000000;
+static const int64_t eager_ns = 3000, first_lively_ns = 60000, stir_lively_ns = 20000,
+                     first_step_ns = 20000, short_step_ns = 200000,
+                     long_step_ns = 1000000, long_after_ns = 100000000,
+                     notes_every_ns = 10000;
+/* Of a transfer: how long it may take on the fastest ways, and on the slowest that keep a core busy. */
+static const int64_t lively_ns_per_byte = 2, flow_ns_per_byte = 10;
 
-static _Thread_local int64_t lively_until;
+/* Of the calling thread's wait: until when it looks without a rest, then yields between looks, then sleeps
+ * for short steps. */
+static _Thread_local int64_t eager_until, lively_until, flow_until;
 static _Thread_local int64_t step_ns;
 
-void hr__mpi_stir(int64_t lively_ns)
+static int64_t later(int64_t a, int64_t b)
 {
-    int64_t until = hr_now_ns() + lively_ns;
-    if (until > lively_until)
-        lively_until = until;
+    return a > b ? a : b;
+}
+
+static void look_often(int64_t now, int64_t lively_ns, int64_t bytes)
+{
+    eager_until = now + eager_ns;
+    lively_until = later(lively_until, now + lively_ns);
+    flow_until = later(flow_until, now + long_after_ns + bytes * flow_ns_per_byte);
     step_ns = first_step_ns;
+}
+
+void hr__mpi_stir(int64_t bytes)
+{
+    look_often(hr_now_ns(), stir_lively_ns + bytes * lively_ns_per_byte, bytes);
 }
 
 static void sleep_for(int64_t ns)
@@ -35,34 +51,44 @@ static void sleep_for(int64_t ns)
 }
 
 /* A rank has more threads than this one, and hosts have often more ranks than CPUs: yield. */
-static void rest(int64_t now, int64_t began)
+static void rest(int64_t now)
 {
+    if (now < eager_until)
+        return;
     if (now < lively_until) {
         sched_yield();
         return;
     }
     sleep_for(step_ns);
-    int64_t most = now - began < long_after_ns ? short_step_ns : long_step_ns;
+    int64_t most = now < flow_until ? short_step_ns : long_step_ns;
     step_ns = 2 * step_ns < most ? 2 * step_ns : most;
+}
+
+/* Now and then, whoever it is that waits. */
+static void read_notes(hr__mpi_job *job, int64_t now)
+{
+    if (now - atomic_load_explicit(&job->read_ns, memory_order_relaxed) <
+        notes_every_ns)
+        return;
+    atomic_store_explicit(&job->read_ns, now, memory_order_relaxed);
+    hr__mpi_poll(job);
 }
 
 hr_status hr__mpi_wait(hr__mpi_job *job, const hr__mpi_waiting *w)
 {
-    enum { LOOKS = 8 }; /* a look at the notes */
-    int64_t began = hr_now_ns();
-    lively_until = 0;
-    hr__mpi_stir(first_lively_ns);
-    for (unsigned i = 0;; i++) {
+    int64_t now = hr_now_ns();
+    lively_until = flow_until = 0;
+    look_often(now, first_lively_ns, w->bytes);
+    for (;;) {
+        read_notes(job, now);
         hr_status st = w->look(w->arg);
         if (st != HR_PENDING)
             return st;
-        int64_t now = hr_now_ns();
-        if (i % LOOKS == 0 || now >= lively_until)
-            hr__mpi_poll(job);
         if (!w->deaf && hr__mpi_failed(job))
             return hr__mpi_status(job);
+        now = hr_now_ns();
         if (now >= w->deadline_ns)
             return HR_PENDING;
-        rest(now, began);
+        rest(now);
     }
 }
