@@ -1,5 +1,6 @@
 /* The abstract plan: whose table runs a pair of plans. */
 #include "headrace/pipeline.h"
+#include "trace/nvtx.h"
 
 hr_status hr_schedule_plan_run(hr_schedule_plan *f, hr_schedule_plan *b,
                                hr_tensor *grad, const hr_plan_hooks *hooks,
@@ -18,7 +19,13 @@ hr_status hr_schedule_plan_run(hr_schedule_plan *f, hr_schedule_plan *b,
                        "running plans: forward is of kind '%s', backward of '%s'",
                        f->ops->name, b->ops->name);
     const hr_schedule_plan_ops *ops = f ? f->ops : b->ops;
-    return ops->run(f, b, grad, hooks ? hooks : &none, output);
+    /* No range of hr_range_push(): the original has none here. */
+    hr__nvtx_push(f && b ? "plan forward-backward"
+                  : f    ? "plan forward"
+                         : "plan backward");
+    hr_status st = ops->run(f, b, grad, hooks ? hooks : &none, output);
+    hr__nvtx_pop();
+    return st;
 }
 
 void hr_schedule_plan_destroy(hr_schedule_plan *plan)

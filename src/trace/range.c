@@ -1,4 +1,5 @@
 /* Ranges and the probe: both belong to the calling thread, so neither needs a lock. */
+#include "trace/nvtx.h"
 #include "trace/probe.h" /* HR_PROBE */
 
 atomic_int hr__probes;
@@ -13,6 +14,7 @@ void hr_range_push(const char *name)
     if (off)
         return;
     depth++;
+    hr__nvtx_push(name);
     HR_PROBE(.kind = HR_PROBE_PUSH, .text = name);
 }
 
@@ -21,6 +23,7 @@ void hr_range_pop(void)
     if (off || depth == 0)
         return;
     depth--;
+    hr__nvtx_pop();
     HR_PROBE(.kind = HR_PROBE_POP);
 }
 
