@@ -40,6 +40,12 @@ bench:
 	$(PLAIN)
 	$(BUILD) bench
 
+# Over two hosts in network namespaces of this machine: as root.
+bench-net:
+	$(PLAIN)
+	$(BUILD) headrace
+	python3 bench/run.py $(R)/headrace build/bench.json net
+
 # Time and memory of 1 to 16 ranks, and of the simulator to 4,096.
 bench-growth:
 	$(PLAIN)

@@ -7,6 +7,7 @@ import os
 import statistics
 import subprocess
 
+from programs import last, row
 from replay import Trace, is_transfer, replay, times_alone
 
 SHARE = 0.40  # of a serial step that is communication
@@ -14,15 +15,20 @@ SHAPE = {"layers": 2, "dense-layers": 0, "width": 256, "heads": 8, "experts": 8,
          "expert-width": 256, "seq": 256, "micro-batch-size": 8, "microbatches": 32, "ep": 2}
 
 
-def train(program, out, gbps, overlap, steps, shape=None):
+def imitated(program):
+    """A link is a function from Gbit/s to the words of a command and its options."""
+    return lambda gbps: ([program, "train"], {"link-gbps": gbps, "link-us": 20})
+
+
+def train(link, out, gbps, overlap, steps, shape=None):
     """Steps of a run: the lines of its metrics, and the trace of the last."""
-    options = {**SHAPE, **(shape or {}), "out": out, "steps": steps, "link-gbps": gbps, "link-us": 20,
-               "overlap": overlap, "delay-wgrad": "on", "eval-batches": 1, "eval-every": 0,
-               "checkpoint-every": 0}
+    command, options = link(gbps)
+    options = {**SHAPE, **(shape or {}), **options, "out": out, "steps": steps, "overlap": overlap,
+               "delay-wgrad": "on", "eval-batches": 1, "eval-every": 0, "checkpoint-every": 0}
     words = [w for k, v in options.items() for w in ("--" + k, str(v))]
-    done = subprocess.run([program, "train", *words], capture_output=True, text=True)
+    done = subprocess.run([*command, *words], capture_output=True, text=True)
     if done.returncode != 0:
-        raise SystemExit(f"bench: {program} train failed: {done.stderr.strip().splitlines()[-1]}")
+        raise SystemExit(f"bench: {' '.join(command)} failed: {last(done.stderr)}")
     with open(os.path.join(out, "metrics.jsonl")) as f:
         return [json.loads(line) for line in f], Trace(os.path.join(out, "trace.json"))
 
@@ -37,23 +43,23 @@ def communication(serial):
     return sum(e["dur"] for e in spans) * 1e-6, total * 1e-6
 
 
-def calibrate(program, out):
+def calibrate(link, out):
     """Gbit/s at which transfers take SHARE of a serial step."""
     gbps = 2.0
     for _ in range(3):
-        _, serial = train(program, out, gbps, "off", 2, {"microbatches": 8})
+        _, serial = train(link, out, gbps, "off", 2, {"microbatches": 8})
         transfer, total = communication(serial)
         gbps *= transfer / (SHARE / (1 - SHARE) * (total - transfer))
     return gbps
 
 
-def measure(program, folder, say):
-    gbps = calibrate(program, os.path.join(folder, "calibrate"))
+def measure(link, folder, say, name="overlap", what="imitated link"):
+    gbps = calibrate(link, os.path.join(folder, "calibrate"))
     ratio, path, hid, ideal, smallest = [], [], [], [], []
     share = []
     for i in range(3):
-        off, serial = train(program, os.path.join(folder, "off"), gbps, "off", 2)
-        on, overlapped = train(program, os.path.join(folder, "on"), gbps, "on", 2)
+        off, serial = train(link, os.path.join(folder, "off"), gbps, "off", 2)
+        on, overlapped = train(link, os.path.join(folder, "on"), gbps, "on", 2)
         transfer, total = communication(serial)
         seconds, best = replay(overlapped, times_alone(serial))
         ratio.append(on[-1]["step_ms"] / off[-1]["step_ms"])
@@ -64,17 +70,14 @@ def measure(program, folder, say):
         smallest.append(min(n["dur"] for n in serial.nodes(0, "compute")
                             if n["args"].get("layer", -1) >= 0
                             and n["args"]["direction"] != "wgrad") * 1e-3)
-        say(f"overlap {i + 1}/3: communication {share[-1]:.0%} of serial, hidden {hid[-1]:.1%} "
+        say(f"{name} {i + 1}/3: communication {share[-1]:.0%} of serial, hidden {hid[-1]:.1%} "
             f"(this order at best {best:.1%}), step {ratio[-1]:.3f} of serial, "
             f"{path[-1]:.3f} of critical path")
-    note = (f"imitated link {gbps:.2f} Gbit/s, communication {statistics.median(share):.0%} of serial, "
-            f"32 microbatches, nodes of {statistics.median(smallest):.0f} ms and more")
     m = statistics.median
+    note = (f"{what} {gbps:.2f} Gbit/s, communication {m(share):.0%} of serial, "
+            f"32 microbatches, nodes of {m(smallest):.0f} ms and more")
     return [
-        {"name": "overlap.hidden", "value": m(hid), "unit": "share", "versus": "replayed order",
-         "versus_value": m(ideal), "ratio": m(hid) / m(ideal), "note": note},
-        {"name": "overlap.step_over_serial", "value": m(ratio), "unit": "times", "versus": "serial",
-         "versus_value": 1.0, "ratio": 1 / m(ratio), "note": note},
-        {"name": "overlap.step_over_critical_path", "value": m(path), "unit": "times",
-         "versus": "critical path", "versus_value": 1.0, "ratio": 1 / m(path), "note": note},
+        row(f"{name}.hidden", m(hid), "share", "replayed order", m(ideal), m(hid) / m(ideal), note),
+        row(f"{name}.step_over_serial", m(ratio), "times", "serial", 1.0, 1 / m(ratio), note),
+        row(f"{name}.step_over_critical_path", m(path), "times", "critical path", 1.0, 1 / m(path), note),
     ]

@@ -2,7 +2,9 @@
 """`make bench`: runs every benchmark, prints one table, writes bench.json. Ratios of one run, medians of
 several; no pass or fail. docs/benchmarks.md says what each figure means.
 
-    run.py PROGRAM OUT.json [NAME...]     only the benchmarks whose names start so
+    run.py PROGRAM OUT.json [NAME...]     only the benchmarks whose names start so; of the others OUT keeps its rows
+
+`net` wants root: it runs only when it is named.
 """
 import json
 import os
@@ -12,6 +14,7 @@ import tempfile
 import executor
 import launches
 import memory
+import net
 import nodes
 import operators
 import overlap
@@ -51,6 +54,15 @@ def absent_peers(built):
         say(f"not here to compare with: {', '.join(absent)} (scripts/install_deps.sh bench, then make bench)")
 
 
+def kept(out, names, all_ran):
+    """Rows of earlier runs that this one has not replaced."""
+    if not os.path.exists(out):
+        return []
+    with open(out) as f:
+        return [r for r in json.load(f)
+                if r["name"] not in names and (not all_ran or r["name"].startswith("net."))]
+
+
 def main():
     program, out, wanted = os.path.abspath(sys.argv[1]), sys.argv[2], tuple(sys.argv[3:])
     built = os.path.join(os.path.dirname(program), "bench")
@@ -65,12 +77,14 @@ def main():
                           ("exec", lambda: executor.measure(built, say)),
                           ("mpi", lambda: processes.measure(built, say)),
                           ("ops", lambda: operators.measure(built, say)),
-                          ("overlap", lambda: overlap.measure(program, folder, say)),
+                          ("overlap", lambda: overlap.measure(overlap.imitated(program), folder, say)),
+                          ("net", lambda: net.measure(program, folder, out, say)),
                           ("train", lambda: tokens.measure(program, folder, HERE, say))):
-            if not wanted or name.startswith(wanted):
+            if name.startswith(wanted) if wanted else name != "net":
                 rows += run()
+    whole = kept(out, {r["name"] for r in rows}, not wanted) + rows
     with open(out, "w") as f:
-        json.dump(rows, f, indent=1)
+        json.dump(whole, f, indent=1)
         f.write("\n")
     table(rows)
 
