@@ -122,8 +122,14 @@ static hr_status write_mine(saving *s)
                             .n = s->n,
                             .fetch = fetch,
                             .ctx = s};
-    return s->n > 0 ? hr_app_checkpoint_write_part(s->draft.temp, &s->info, &part)
-                    : HR_OK;
+    if (s->n == 0)
+        return HR_OK;
+    hr_status st = hr_app_checkpoint_write_part(s->draft.temp, &s->info, &part);
+    if (st < 0 && access(s->draft.temp, F_OK) != 0)
+        return hr_fail(st, hr_last_reason(),
+                       "%s (rank 0 has made that folder: is --out one for all hosts?)",
+                       hr_last_error());
+    return st;
 }
 
 /* All have written, or one has failed: then that one ends with what it met, and the others with what it says. Nobody

@@ -5,7 +5,7 @@ endforeach()
 foreach(name config data safetensors profile progress pictures)
   hr_test(unit.${name} SOURCES app/test_${name}.c app/scratch.c ROOMS base trace LIBS hr_app)
 endforeach()
-foreach(name checkpoint checkpoint_pieces)
+foreach(name checkpoint checkpoint_pieces checkpoint_kills)
   hr_test(unit.${name} SOURCES app/test_${name}.c app/scratch.c
     ${PROJECT_SOURCE_DIR}/tests/support/checkpoint_case.c ROOMS base trace LIBS hr_app)
 endforeach()

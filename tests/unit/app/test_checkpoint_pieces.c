@@ -236,6 +236,29 @@ static void a_tensor_that_ends_early_or_has_another_shape_is_named(void **state)
     hr_app_checkpoint_close(c);
 }
 
+static const char *whose(void *ctx, int number)
+{
+    return number == 2 ? ctx : "?";
+}
+
+/* As if its host had a folder of that name of its own. */
+static void a_file_that_cannot_be_seen_is_named_with_its_writer(void **state)
+{
+    (void)state;
+    const char *out = hr_scratch_path("unseen");
+    char rank[] = "rank 7 on host 'b'";
+    checkpoint_info info = some_info(2);
+    checkpoint_draft d;
+    assert_int_equal(write_files(out, 1, good, 3), HR_OK);
+    assert_int_equal(hr_app_draft_begin(out, 2, &d), HR_OK);
+    checkpoint_part part = {.number = 1, .of = 2};
+    assert_int_equal(hr_app_checkpoint_write_part(d.temp, &info, &part), HR_OK);
+    assert_int_equal(hr_app_checkpoint_seal(&d, &info, 1, 2, whose, rank), HR_ERR_IO);
+    assert_non_null(strstr(hr_last_error(), rank));
+    assert_non_null(strstr(hr_last_error(), "model-00002-of-00002.safetensors"));
+    assert_int_equal(read_range(out, "e", 0, ALL), HR_OK);
+}
+
 static void every_changed_byte_of_the_index_is_refused(void **state)
 {
     (void)state;
@@ -267,6 +290,7 @@ int main(void)
         cmocka_unit_test(a_file_that_is_cut_or_changed_is_named),
         cmocka_unit_test(what_is_not_a_whole_is_not_committed),
         cmocka_unit_test(a_tensor_that_ends_early_or_has_another_shape_is_named),
+        cmocka_unit_test(a_file_that_cannot_be_seen_is_named_with_its_writer),
         cmocka_unit_test(every_changed_byte_of_the_index_is_refused),
     };
     return cmocka_run_group_tests(tests, hr_scratch_setup, hr_scratch_teardown);
