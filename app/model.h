@@ -62,7 +62,7 @@ typedef struct hr_app_model_opts {
     size_t size;
     const model_shape *shape;
     uint64_t seed;
-    bool train;                /* with gradients and optimiser state */
+    bool train;                /* with gradients */
     hr_group *tokens, *counts; /* expert group, twice; both NULL: plain, one rank */
     hr_stream *counts_stream;
     float loss_scale, aux_scale; /* of a token; of a sequence's load-balance loss */

@@ -58,6 +58,7 @@ typedef struct train_options {
     double lr, min_lr;
     int warmup;
     double weight_decay, clip; /* clip 0: none */
+    int shard_optimizer;       /* its state over data-parallel ranks */
     double aux_coef, mtp_coef; /* weights beside the main loss */
     int eval_every,
         eval_batches;    /* 0: only at the end; windows of a rank's microbatch */

@@ -81,11 +81,8 @@ static hr_status build_region(hr_app_params *p, hr_app_region r, uint64_t seed,
 {
     int64_t n = p->count[r];
     APP_TRY(hr_tensor_zeros(HR_F32, 1, &n, &p->w[r]));
-    for (int k = 0; k < 3 && train; k++)
-        APP_TRY(hr_tensor_zeros(HR_F32, 1, &n,
-                                k == 0   ? &p->g[r]
-                                : k == 1 ? &p->m[r]
-                                         : &p->v[r]));
+    if (train)
+        APP_TRY(hr_tensor_zeros(HR_F32, 1, &n, &p->g[r]));
     float *host = calloc((size_t)n + 1, sizeof *host);
     if (!host)
         return hr_fail(HR_ERR_NOMEM, NULL, "no memory for %lld parameters",
@@ -123,8 +120,6 @@ void hr_app_params_fini(hr_app_params *p)
     for (int r = 0; r < REGIONS; r++) {
         hr_tensor_release(p->w[r]);
         hr_tensor_release(p->g[r]);
-        hr_tensor_release(p->m[r]);
-        hr_tensor_release(p->v[r]);
     }
     free(p->list);
     *p = (hr_app_params){0};

@@ -41,15 +41,15 @@ typedef struct hr_app_params {
     hr_app_param *list;
     int n, cap;
     int64_t count[REGIONS];
-    hr_tensor *w[REGIONS], *g[REGIONS], *m[REGIONS], *v[REGIONS]; /* flat, f32 */
+    hr_tensor *w[REGIONS], *g[REGIONS]; /* flat, f32 */
 } hr_app_params;
 
 /* Declare a parameter; returns its index, or -1 without memory. Of experts this rank has part `rank`
  * of `ranks`. */
 int hr_app_params_add(hr_app_params *p, const hr_app_spec *whole, int rank, int ranks);
 
-/* Allocate on the current stream, fill with start values, zero gradients and moments.
- * `train` 0: no gradients and moments. Blocks until done. */
+/* Allocate on the current stream, fill with start values, zero gradients. `train` 0: no gradients.
+ * Blocks until done. */
 HR_RESULT hr_status hr_app_params_build(hr_app_params *p, uint64_t seed, int train);
 HR_RESULT hr_status hr_app_params_zero_grad(hr_app_params *p);
 void hr_app_params_fini(hr_app_params *p);

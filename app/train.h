@@ -19,6 +19,7 @@
 #include "data.h"
 #include "headrace/exec.h"
 #include "model.h"
+#include "moments.h"
 #include "rank_groups.h"
 #include "run_pipeline.h"
 #include "train_auto.h"
@@ -90,6 +91,7 @@ struct train_rank {
     hr_program *training, *evaluation;
     train_trial *trial; /* NULL: nothing is to be chosen */
     train_grads grads;
+    hr_app_moments moments;
     int32_t *batch;   /* host memory: ids and targets of each microbatch, [2][N] each */
     hr_tensor *loss;  /* f32 [1]: sum over the microbatches so far; NULL: none yet */
     hr_tensor *tally; /* f32 [TALLIES], summed over ranks */
@@ -120,7 +122,7 @@ hr_status hr_app_stage_open_serial(train_rank *r, int i, hr_plan_stage **out);
 /* Measure, and write to --profile. Leaves something in the gradients. Collective. Blocks. */
 hr_status hr_app_rank_profile(train_rank *r);
 
-/* Collective. */
+/* The gradients over ranks, and the moments of what of them is this rank's. Collective. */
 hr_status hr_app_grads_open(train_rank *r);
 void hr_app_grads_close(train_grads *g);
 /* Of all ranks; the gradients are reduced. Blocks. */

@@ -1,4 +1,5 @@
-/* train_grads.c: this rank's gradients as the library sums them over ranks, and their norm. */
+/* train_grads.c: this rank's gradients as the library sums them over ranks, their norm, and which moments
+ * are kept here. */
 #include "train.h"
 #include <stdlib.h>
 
@@ -16,6 +17,7 @@ static hr_grad_desc describe(const train_rank *r, const hr_app_param *q, int k)
     int64_t count = hr_app_param_count(q) / parts_of(q);
     int id = r->model->catalog->list[q->entry].id;
     return (hr_grad_desc){.grad = hr_tensor_f32(hr_tensor_grad(q->w)) + k * count,
+                          .weight = hr_tensor_f32(q->w) + k * count,
                           .count = count,
                           .stage = groups->first_stage[q->entry],
                           .id = id + (expert ? (int)(q->first / count) + k : 0),
@@ -33,14 +35,16 @@ static hr_status create(train_rank *r, hr_grad_desc *list)
     return hr_grads_create(&(hr_grads_opts){HR_INIT(hr_grads_opts), .grads = list,
                                             .n = n, .ids = r->model->catalog->ids,
                                             .world = r->groups.norm,
-                                            .stream = r->grads_stream},
+                                            .stream = r->grads_stream,
+                                            .shard = r->job->opts->shard_optimizer},
                            &r->grads.over_ranks);
 }
 
-/* The ranges of a parameter's gradient that this rank has to do with. */
+/* Of a parameter: the ranges of its gradient that this rank squares, and what it has the moments of. */
 static hr_status take_ranges(train_rank *r, const hr_app_param *q)
 {
     train_grads *g = &r->grads;
+    bool shard = r->job->opts->shard_optimizer;
     hr_tensor *whole = hr_tensor_grad(q->w);
     int64_t count = hr_app_param_count(q) / parts_of(q);
     for (int k = 0; k < parts_of(q); k++, g->n++) {
@@ -50,6 +54,9 @@ static hr_status take_ranges(train_rank *r, const hr_app_param *q)
             APP_TRY(hr_tensor_over(hr_tensor_storage(whole),
                                    (size_t)first * sizeof(float), HR_F32, 1, &own.count,
                                    &g->own[g->n]));
+        hr_grad_range kept = shard ? own : (hr_grad_range){0, count};
+        APP_TRY(
+            hr_app_moments_keep(&r->moments, q, k * count + kept.begin, kept.count));
     }
     return HR_OK;
 }
@@ -61,7 +68,7 @@ static hr_status fill(train_rank *r, hr_grad_desc *list, size_t n)
     APP_TRY(create(r, list));
     for (int i = 0; i < p->n; i++)
         APP_TRY(take_ranges(r, &p->list[i]));
-    return HR_OK;
+    return hr_app_moments_build(&r->moments, p);
 }
 
 hr_status hr_app_grads_open(train_rank *r)

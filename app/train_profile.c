@@ -165,20 +165,33 @@ static hr_status take_times(measure *m)
 
 /* ---- what follows from shapes ------------------------------------------------------------- */
 
-/* Values, gradients and two moments of what a stage of this part alone would hold. */
+/* Of `n` parts of a parameter, `count` elements each: values, gradients and two moments, of which the fullest
+ * rank has a share where they are sharded over `ranks`. */
+static int64_t state_bytes(const train_options *o, int64_t n, int64_t count, int ranks)
+{
+    int64_t kept = o->shard_optimizer ? (count + ranks - 1) / ranks : count;
+    return n * 2 * (count + kept) * (int64_t)sizeof(float);
+}
+
+/* Of what a stage of this part alone would hold. */
 static int64_t param_bytes(const train_rank *r, const hr_layout_part *part)
 {
     const hr_app_catalog *c = r->model->catalog;
+    const train_options *o = r->job->opts;
     int64_t sum = 0;
     for (int i = 0; i < c->n; i++) {
         const hr_app_spec *spec = &c->list[i].spec;
-        int64_t n = 1;
+        int64_t n = 1, experts = spec->shape[0];
         for (int d = 0; d < spec->ndim; d++)
             n *= spec->shape[d];
-        if (hr_app_catalog_in(c, i, part))
-            sum += spec->region == EXPERT ? n / r->job->opts->ep : n;
+        if (!hr_app_catalog_in(c, i, part))
+            continue;
+        if (spec->region == EXPERT)
+            sum += state_bytes(o, experts / o->ep, n / experts, o->dp / o->ep);
+        else
+            sum += state_bytes(o, 1, n, o->dp);
     }
-    return sum * 4 * (int64_t)sizeof(float);
+    return sum;
 }
 
 static hr_layout_part part_of(const profile *p, int i)

@@ -117,6 +117,7 @@ static void close_rank(train_rank *r)
     hr_tensor_release(r->loss);
     hr_tensor_release(r->tally);
     hr_app_stages_close(r);
+    hr_app_moments_fini(&r->moments);
     hr_app_grads_close(&r->grads);
     hr_app_model_destroy(r->model);
     hr_app_groups_close(&r->groups);

@@ -52,18 +52,13 @@ static double learning_rate(const train_options *o, int64_t step)
 static hr_status update(train_rank *r, const train_result *res)
 {
     const train_options *o = r->job->opts;
-    hr_app_params *p = &r->model->params;
     hr_adamw_opts a = {
         HR_INIT(hr_adamw_opts), .lr = (float)res->lr, .beta1 = 0.9f,  .beta2 = 0.95f,
         .eps = 1e-8f,           .step = ++r->updates, .grad_scale = 1};
     if (o->clip > 0 && res->grad_norm > o->clip)
         a.grad_scale = (float)(o->clip / res->grad_norm);
-    for (int k = 0; k < REGIONS; k++) {
-        a.weight_decay = k == PLAIN ? 0 : (float)o->weight_decay;
-        if (p->count[k])
-            APP_TRY(hr_op_adamw(p->w[k], p->g[k], p->m[k], p->v[k], &a));
-    }
-    return HR_OK;
+    APP_TRY(hr_app_moments_step(&r->moments, &a, (float)o->weight_decay));
+    return hr_grads_gather(r->grads.over_ranks); /* what other ranks have updated */
 }
 
 /* ---- the step --------------------------------------------------------------------------------- */
