@@ -3,7 +3,8 @@
  * promises an order.
  *
  * all_reduce cuts the elements by member: each reduces its own part from all sources, and a second step,
- * which needs no words any more, brings the parts to all. */
+ * which needs no words any more, brings the parts to all. So does a long broadcast, whose root sends each
+ * member its part: no link carries the whole more than twice, however many members there are. */
 #include "base/try.h"
 #include "group/group_spans.h"
 #include "group/mpi/mpi_symmetric.h"
@@ -137,6 +138,13 @@ static int64_t part_begin(int64_t count, int n, int r)
     return count / n * r + (r < rest ? r : rest);
 }
 
+/* Of a broadcast: it is worth a second step. */
+static bool in_parts(const collective *k)
+{
+    enum { FEW_BYTES = 16384 };
+    return k->c->kind == HR__BROADCAST && k->n > 2 && k->c->count > FEW_BYTES;
+}
+
 static int64_t part_count(const collective *k, int r)
 {
     if (k->c->kind == HR__REDUCE_SCATTER)
@@ -181,6 +189,10 @@ static bytes_of between(const collective *k, int r, int64_t sent, int64_t got)
                           k->m->scratch + r * part_count(k, k->me) * (int64_t)k->eb,
                           part_count(k, r), part_count(k, k->me)};
     case HR__BROADCAST:
+        if (in_parts(k))
+            return (bytes_of){part_of(k, c->recv, r), part_of(k, c->recv, k->me),
+                              k->me == c->root ? part_count(k, r) : 0,
+                              r == c->root ? part_count(k, k->me) : 0};
         return (bytes_of){c->recv, c->recv, k->me == c->root ? c->count : 0,
                           r == c->root ? c->count : 0};
     case HR__ROWS_STORE:
@@ -241,17 +253,23 @@ static void reduce_own(const collective *k)
     hr__reduce(c->dtype, c->reduce, to, k->m->inputs, k->n, count);
 }
 
-/* The second step of all_reduce: all my sends of the first are through, so that recv may be send. */
+/* The second step: all parts go to all, but for a root, which has them. All my sends of the first are
+ * through, so that recv may be send. */
 static hr_status share(const collective *k, const hr__mpi_step *step)
 {
+    int root = k->c->kind == HR__BROADCAST ? k->c->root : -1;
     hr__exchange_begin(k->x, true);
     for (int r = 0; r < k->n; r++) {
         if (r == k->me)
             continue;
         size_t own = (size_t)part_count(k, k->me) * k->eb;
         size_t theirs = (size_t)part_count(k, r) * k->eb;
-        HR_TRY(hr__exchange_add(k->x, true, r, part_of(k, k->c->recv, k->me), own, 0));
-        HR_TRY(hr__exchange_add(k->x, false, r, part_of(k, k->c->recv, r), theirs, 0));
+        if (r != root)
+            HR_TRY(
+                hr__exchange_add(k->x, true, r, part_of(k, k->c->recv, k->me), own, 0));
+        if (k->me != root)
+            HR_TRY(
+                hr__exchange_add(k->x, false, r, part_of(k, k->c->recv, r), theirs, 0));
     }
     return hr__mpi_step_run(step);
 }
@@ -290,6 +308,7 @@ static hr_status finish(const collective *k, const hr__mpi_step *step)
     case HR__ROWS_LOAD:
         return move_rows(k, step);
     case HR__BROADCAST:
+        return in_parts(k) ? share(k, step) : HR_OK;
     case HR__BARRIER:
         break;
     }
@@ -325,6 +344,8 @@ static hr_status run(const hr__post *p)
     HR_TRY(plan(&k, &entry.bytes));
     if (rows)
         entry.bytes = hr__rows_bytes(k.c, k.n, k.me);
+    else if (in_parts(&k))
+        entry.bytes = k.c->count;
     hr__doing_bytes(&m->doing, entry.bytes);
     HR_TRY(hr__mpi_step_run(&step));
     int64_t met = k.x->met_ns;

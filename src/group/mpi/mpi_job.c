@@ -320,17 +320,28 @@ static int lowest_here(const hr__mpi_job *job)
     return r;
 }
 
+/* A rank that came too late finds in agree() the words of those who have given up waiting for it. What is
+ * collective from there on has no time limit, so it wants all to be there. */
+static hr_status all_agreed(hr__mpi_job *job)
+{
+    ending e = {job, MPI_REQUEST_NULL, NULL};
+    HR__MPI_TRY(MPI_Ibarrier(job->control, &e.request));
+    return wait_for_end(&e);
+}
+
 hr_status hr__mpi_job_end(hr__mpi_job *job)
 {
     bool failed = true;
     hr__mpi_leave(job);
-    hr_status st = agree(job, &failed);
+    hr_status st = agree(job, &failed), all = HR_PENDING;
+    if (st != HR_PENDING)
+        all = all_agreed(job);
     while (job->members)
         hr__mpi_member_destroy(job->members);
-    if (st == HR_PENDING) {
+    if (all != HR_OK) {
         hr__mpi_mark_broken(
             lowest_here(job)); /* and MPI may use what there is of the job: it stays */
-        return hr__mpi_status(job);
+        return st < 0 ? st : hr__mpi_status(job);
     }
     free_comms(job, !failed && atomic_load(&job->epoch) == 0);
     job_free(job);

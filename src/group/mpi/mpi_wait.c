@@ -79,15 +79,15 @@ hr_status hr__mpi_wait(hr__mpi_job *job, const hr__mpi_waiting *w)
     int64_t now = hr_now_ns();
     lively_until = flow_until = 0;
     look_often(now, first_lively_ns, w->bytes);
-    for (;;) {
+    for (;; now = hr_now_ns()) {
         read_notes(job, now);
         hr_status st = w->look(w->arg);
         if (st != HR_PENDING)
             return st;
         if (!w->deaf && hr__mpi_failed(job))
             return hr__mpi_status(job);
-        now = hr_now_ns();
-        if (now >= w->deadline_ns)
+        if (now >=
+            w->deadline_ns) /* and the look came after: who stood still looks again */
             return HR_PENDING;
         rest(now);
     }

@@ -168,6 +168,33 @@ static hr_status broadcast(hr_group *g, void *arg)
     return HR_OK;
 }
 
+/* Engines may cut what is long, here into parts of unlike sizes. */
+static hr_status long_broadcast(hr_group *g, void *arg)
+{
+    enum { BYTES = 100003 };
+    int n = hr_group_size(g), me = hr_group_rank(g);
+    unsigned char *buf = malloc(BYTES);
+    hr_status st = buf ? HR_OK : HR_ERR_NOMEM;
+    for (int root = 0; st == HR_OK && root < n; root++) {
+        for (int i = 0; i < BYTES; i++)
+            buf[i] = me == root ? (unsigned char)(i % 251 + root) : 0;
+        st = hr_broadcast(g, buf, BYTES, root, stream(g));
+        if (st == HR_OK)
+            st = hr_stream_synchronize(stream(g));
+        for (int i = 0; st == HR_OK && i < BYTES; i++)
+            if (buf[i] != (unsigned char)(i % 251 + root))
+                st = hr_fail(HR_ERR_CALLBACK, NULL, "root %d: byte %d is %d", root, i,
+                             buf[i]);
+    }
+    free(buf);
+    return st;
+}
+
+static void a_long_broadcast_takes_any_root(void **state)
+{
+    succeeds_everywhere(long_broadcast, NULL);
+}
+
 static void broadcast_takes_any_root(void **state)
 {
     succeeds_everywhere(broadcast, NULL);
@@ -288,6 +315,7 @@ int main(void)
         cmocka_unit_test(all_gather_packs_by_rank),
         cmocka_unit_test(reduce_scatter_gives_each_its_part),
         cmocka_unit_test(broadcast_takes_any_root),
+        cmocka_unit_test(a_long_broadcast_takes_any_root),
         cmocka_unit_test(barrier_holds_until_all_are_there),
         cmocka_unit_test(many_operations_may_be_queued),
         cmocka_unit_test(sources_may_be_overwritten_by_what_follows),
