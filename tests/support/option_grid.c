@@ -81,9 +81,11 @@ void option_grid_line(int row, char out[GRID_LINE])
     bool even = !option_grid_value(row, GRID_UNEVEN);
     snprintf(out, GRID_LINE,
              "--schedule %s --pp %d --vp %d --ep %d --dp %d --tie-embeddings %s "
-             "--mtp %s --overlap %s --layers %d%s%s --global-batch-size %d",
+             "--mtp %s --shard-optimizer %s --overlap %s --layers %d%s%s "
+             "--global-batch-size %d",
              schedule_name(option_grid_value(row, GRID_SCHEDULE)), pp, vp, ep, dp,
              off_on[option_grid_value(row, GRID_TIED)], off_on[mtp],
+             off_on[option_grid_value(row, GRID_SHARD)],
              off_on[option_grid_value(row, GRID_OVERLAP)], LAYERS,
              even ? "" : " --layout ", even ? "" : uneven(pp * vp, mtp),
              MICROBATCHES * dp);

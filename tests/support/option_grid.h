@@ -21,6 +21,7 @@ enum grid_factor {
     GRID_TIED,
     GRID_UNEVEN,
     GRID_MTP,
+    GRID_SHARD,
     GRID_OVERLAP,
     GRID_FACTORS
 };
