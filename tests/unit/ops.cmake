@@ -8,11 +8,20 @@ hr_test(unit.optimizer SOURCES ops/test_optimizer.c ${op_check} ROOMS ops LABELS
 hr_test(unit.op_errors SOURCES ops/test_op_errors.c ${op_check} ROOMS ops)
 hr_test(unit.vec SOURCES ops/test_vec.c ${op_check} ROOMS ops)
 
-# The same programs over the CUDA backend: its kernels, run by the test doubles of its libraries.
+# The CUDA backend: its kernels, run by the test doubles of its libraries. All in both forms; and the programs
+# above once more, of which two are slow under sanitizers.
 if(TARGET cublas_double)
-  foreach(noun products row_ops slack attention routing_ops optimizer)
+  hr_test(double.kernels SOURCES ops/test_cuda_kernels.c ${op_check} ROOMS ops LIBS ${CMAKE_DL_LIBS})
+  set(double_tests kernels)
+  set(programs row_ops slack routing_ops optimizer)
+  if(NOT HEADRACE_SANITIZE)
+    list(APPEND programs products attention)
+  endif()
+  foreach(noun ${programs})
     add_test(NAME double.${noun} COMMAND test_unit_${noun} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
-    set_tests_properties(double.${noun} PROPERTIES TIMEOUT 300 LABELS cuda ENVIRONMENT
-      "HEADRACE_DEVICE=cuda;HEADRACE_CUDART=$<TARGET_FILE:cudart_double>;HEADRACE_CUBLAS=$<TARGET_FILE:cublas_double>")
+    list(APPEND double_tests ${noun})
   endforeach()
+  list(TRANSFORM double_tests PREPEND double.)
+  set_tests_properties(${double_tests} PROPERTIES TIMEOUT 300 LABELS cuda ENVIRONMENT
+    "HEADRACE_DEVICE=cuda;HEADRACE_CUDART=$<TARGET_FILE:cudart_double>;HEADRACE_CUBLAS=$<TARGET_FILE:cublas_double>")
 endif()
