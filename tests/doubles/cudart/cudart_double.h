@@ -5,7 +5,7 @@
  * NVIDIA's runtime. Headrace loads it by HEADRACE_CUDART=path; what is below is for tests, by dlsym.
  *
  * Environment:
- *   HEADRACE_DOUBLE_DEVICES=n     how many GPUs there are; 1
+ *   HEADRACE_DOUBLE_DEVICES=n     how many GPUs there are; 1 (-1: none, without an error)
  *   HEADRACE_DOUBLE_PLAIN=1       they have neither pools of memory nor managed memory
  *   HEADRACE_DOUBLE_HIDDEN=1      the host cannot read memory of the device, as on hardware
  *   HEADRACE_DOUBLE_FAIL=n:code   from its loading on the n-th call fails with that code

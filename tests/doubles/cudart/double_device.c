@@ -34,8 +34,9 @@ cudaError_t cudaRuntimeGetVersion(int *version)
 cudaError_t cudaGetDeviceCount(int *count)
 {
     ENTER();
-    *count = device_count();
-    return double_end(*count > 0 ? cudaSuccess : cudaErrorNoDevice);
+    int n = device_count();
+    *count = n > 0 ? n : 0;
+    return double_end(n == 0 ? cudaErrorNoDevice : cudaSuccess);
 }
 
 cudaError_t cudaSetDevice(int device)

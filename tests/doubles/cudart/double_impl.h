@@ -19,8 +19,8 @@ cudaError_t double_enter(void);
         if (e_ != cudaSuccess)                                                         \
             return e_;                                                                 \
     } while (0)
-/* The same for a question whose answer is "not ready": that one counts as no call, so that how often it is
- * asked does not show. */
+/* The same for a question whose answer is "not ready": that one counts as no call, unless it is the one to
+ * fail, so that how often it is asked does not show. */
 #define ENTER_UNLESS(waiting)                                                          \
     do {                                                                               \
         if (double_still(waiting))                                                     \
@@ -30,7 +30,6 @@ cudaError_t double_enter(void);
 bool double_still(bool waiting);
 /* For `return`: the calling thread's last error becomes `e`, unless that is success. */
 cudaError_t double_end(cudaError_t e);
-bool double_is_dead(void);
 /* A kernel did what none may: the context is dead. */
 void double_die(const char *kernel, const char *wrong);
 /* How many contexts have died: what was put on a stream of an earlier one is never run. */

@@ -3,6 +3,7 @@
  * stream, event, memory and so on run on it too. */
 #include "cuda_kit.h"
 
+#include "base/try.h"
 #include "device/cuda/cuda_watch.h"
 #include "device/cuda/cudart.h"
 #include "device/device_place.h"
@@ -57,6 +58,38 @@ static void ranks_take_turns_with_the_gpus(void **state)
         assert_string_equal(bus, rank % 2 ? "0000:3c:00.0" : "0000:3b:00.0");
         close_cuda(dev);
     }
+    unsetenv("HEADRACE_DOUBLE_DEVICES");
+}
+
+static hr_status enqueue_event(hr_stream *s, const void *args)
+{
+    const hr__cudart *rt = hr__cuda(s);
+    cudaEvent_t e;
+    HR_TRY(hr__cuda_status(rt, rt->cudaEventCreateWithFlags(&e, 0), "create"));
+    hr_status st =
+        hr__cuda_status(rt, rt->cudaEventRecord(e, hr__cuda_stream(s)), "record");
+    return rt->cudaEventDestroy(e) ? HR_ERR_DEVICE : st;
+}
+
+/* CUDA's own current device is the thread's, and is the one that was opened last. */
+static void two_gpus_of_a_thread_keep_apart(void **state)
+{
+    hr_device *dev[2];
+    setenv("HEADRACE_DOUBLE_DEVICES", "2", 1);
+    for (int i = 0; i < 2; i++)
+        OK(hr_device_open("cuda", &(hr_device_opts){HR_INIT(hr_device_opts), .rank = i},
+                          &dev[i]));
+    hr_stream *first = hr_device_default_stream(dev[0]);
+    OK(hr_event_record(new_event(dev[0]), first));
+    OK(hr_device_synchronize(dev[0]));
+    OK(hr_event_record(new_event(dev[1]), hr_device_default_stream(dev[1])));
+    OK(hr__launch_native(first, &(hr__native_launch){.name = "event",
+                                                     .kind = HR_SPAN_BUSY,
+                                                     .enqueue = enqueue_event}));
+    OK(hr_device_synchronize(dev[0]));
+    OK(hr_device_synchronize(dev[1]));
+    hr_device_close(dev[0]);
+    close_cuda(dev[1]);
     unsetenv("HEADRACE_DOUBLE_DEVICES");
 }
 
@@ -386,6 +419,74 @@ static void work_of_the_gpu_has_spans_by_the_clock_of_the_host(void **state)
     hr_timeline_destroy(t);
 }
 
+static void launch_that_cuda_refuses_takes_no_place(void **state)
+{
+    enum { MANY = 2500 }; /* more than are queued at once */
+    hr_device *dev = open_cuda();
+    hr_stream *s = hr_stream_current();
+    run_log log = {0};
+    api.fail_at(1, cudaErrorNotSupported);
+    launch_note(s, &log, 1);
+    assert_int_equal(hr_stream_synchronize(s), HR_ERR_DEVICE);
+    assert_non_null(strstr(hr_last_error(), "cudaLaunchHostFunc"));
+    hr_device_reset(dev);
+    for (int i = 0; i < MANY; i++)
+        launch_note(s, &log, i);
+    OK(hr_stream_synchronize(s));
+    assert_int_equal(log.n, MANY);
+    close_cuda(dev);
+}
+
+/* A kernel that ends some time after a failure. */
+struct late {
+    gate g;
+    atomic_bool over;
+};
+
+static hr_status run_late(const void *args, hr_team *team)
+{
+    struct late *l = *(struct late *const *)args;
+    gate *g = &l->g;
+    hr_status st = pass_gate(&g, team);
+    atomic_store(&l->over, true);
+    return st;
+}
+
+static void *open_after_failure(void *late)
+{
+    struct late *l = late;
+    while (!api.failed())
+        sched_yield();
+    for (int i = 0; i < 1000; i++) /* time enough to return too early */
+        sched_yield();
+    open_gate(&l->g);
+    return NULL;
+}
+
+/* Synchronises behind a kernel that runs while a call fails with `code`: did it wait for the kernel? */
+static bool waits_for_kernel(int code)
+{
+    hr_device *dev = open_cuda();
+    struct late l = {.g = GATE_INIT}, *at = &l;
+    pthread_t opener;
+    OK(hr_launch(hr_stream_current(), "late", run_late, &at, sizeof at, NULL, 0));
+    await_gate(&l.g);
+    api.fail_at(1, code);
+    assert_int_equal(pthread_create(&opener, NULL, open_after_failure, &l), 0);
+    assert_int_equal(hr_device_synchronize(dev), HR_ERR_DEVICE);
+    bool over = atomic_load(&l.over);
+    pthread_join(opener, NULL);
+    hr_device_close(dev);
+    api.revive();
+    return over;
+}
+
+static void question_that_fails_once_does_not_end_the_wait(void **state)
+{
+    assert_true(waits_for_kernel(cudaErrorNotSupported));
+    assert_nothing_lives(&api);
+}
+
 /* ---- a context that dies --------------------------------------------------------------------------- */
 static void dead_context_fails_the_device_and_nobody_hangs(void **state)
 {
@@ -418,11 +519,17 @@ static void dead_context_fails_the_device_and_nobody_hangs(void **state)
     api.revive();
 }
 
+static void kernel_that_runs_while_the_context_dies_is_waited_for(void **state)
+{
+    assert_true(waits_for_kernel(cudaErrorIllegalAddress));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(device_tells_its_double_and_its_place),
         cmocka_unit_test(ranks_take_turns_with_the_gpus),
+        cmocka_unit_test(two_gpus_of_a_thread_keep_apart),
         cmocka_unit_test(pool_never_ties_streams_and_keeps_its_memory),
         cmocka_unit_test(streams_have_priorities_and_events_no_times),
         cmocka_unit_test(events_are_used_again),
@@ -437,7 +544,10 @@ int main(void)
         cmocka_unit_test(who_watches_is_asked_while_the_host_waits),
         cmocka_unit_test(foreign_streams_keep_their_order_with_ours),
         cmocka_unit_test(work_of_the_gpu_has_spans_by_the_clock_of_the_host),
-        cmocka_unit_test(dead_context_fails_the_device_and_nobody_hangs), /* the last */
+        cmocka_unit_test(launch_that_cuda_refuses_takes_no_place),
+        cmocka_unit_test(question_that_fails_once_does_not_end_the_wait),
+        cmocka_unit_test(kernel_that_runs_while_the_context_dies_is_waited_for),
+        cmocka_unit_test(dead_context_fails_the_device_and_nobody_hangs),
     };
     return cmocka_run_group_tests(tests, load_double, NULL);
 }

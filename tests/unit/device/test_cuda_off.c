@@ -46,6 +46,8 @@ static void machine_without_gpus_is_told(void **state)
 {
     setenv("HEADRACE_DOUBLE_DEVICES", "0", 1);
     refused(HR_ERR_UNSUPPORTED, "no_cuda", "sees no GPU (cudaErrorNoDevice, 100)");
+    setenv("HEADRACE_DOUBLE_DEVICES", "-1", 1);
+    refused(HR_ERR_UNSUPPORTED, "no_cuda", "counts no GPU");
     unsetenv("HEADRACE_DOUBLE_DEVICES");
 }
 
