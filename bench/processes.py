@@ -33,9 +33,8 @@ def measure(built, say, ranks=2):
         ours, bare, ratio = (found[name + end] for end in ("", ".bare", ".ratio"))
         say(f"{name}: {ours:.1f} us, bare {bare:.1f}: {ours - bare:+.1f} us, {ratio:.2f} x "
             f"({found[name + '.ratio_low']:.2f} to {found[name + '.ratio_high']:.2f})")
-        rows.append(row(name, ours, "us", "bare MPI", bare, ratio,
-                        f"mpi: {ranks} processes on this machine, bytes that each has to send; of pairs of rounds, the "
-                        "ratio in the middle, and on the way the middle half of them"))
+        rows.append(row(name, ours, "us", "bare MPI", bare, 1 / ratio,
+                        f"mpi: {ranks} processes on this machine, bytes that each has to send; ratios of pairs of rounds"))
     waiting = launch(program, 2, "wait", str(WAIT_S))["mpi.waiting"]
     say(f"mpi.waiting: {waiting:.1f} % of a core")
     rows.append(row("mpi.waiting", waiting, "%", note=f"mpi.waiting: of a core, by a rank that waits {WAIT_S} s"))

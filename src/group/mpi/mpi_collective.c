@@ -138,11 +138,12 @@ static int64_t part_begin(int64_t count, int n, int r)
     return count / n * r + (r < rest ? r : rest);
 }
 
-/* Of a broadcast: it is worth a second step. */
+/* Of a broadcast: it is worth a second step. Over shared memory all read from the root at once, and what
+ * is short is through before the members have met again. */
 static bool in_parts(const collective *k)
 {
-    enum { FEW_BYTES = 16384 };
-    return k->c->kind == HR__BROADCAST && k->n > 2 && k->c->count > FEW_BYTES;
+    enum { FEW_BYTES = 262144, FEW_MEMBERS = 3 };
+    return k->c->kind == HR__BROADCAST && k->n > FEW_MEMBERS && k->c->count > FEW_BYTES;
 }
 
 static int64_t part_count(const collective *k, int r)

@@ -171,7 +171,7 @@ static hr_status broadcast(hr_group *g, void *arg)
 /* Engines may cut what is long, here into parts of unlike sizes. */
 static hr_status long_broadcast(hr_group *g, void *arg)
 {
-    enum { BYTES = 100003 };
+    enum { BYTES = 300007 };
     int n = hr_group_size(g), me = hr_group_rank(g);
     unsigned char *buf = malloc(BYTES);
     hr_status st = buf ? HR_OK : HR_ERR_NOMEM;
