@@ -10,7 +10,7 @@ BUILD = cmake --build $(R) -j$(JOBS) --target
 PLAIN = cmake --preset release -DHEADRACE_TESTS=OFF
 WITH_TESTS = cmake --preset release -DHEADRACE_TESTS=ON
 
-.PHONY: all demo test conformance soak bench bench-growth fuzz format lint install clean
+.PHONY: all demo test conformance soak soak-kills bench bench-growth fuzz format lint install clean
 
 all:
 	$(PLAIN)
@@ -35,6 +35,11 @@ soak:
 	@$(WITH_TESTS)
 	@$(BUILD) soak
 	nice $(R)/tests/train/soak $(EVERY)
+
+# Runs under mpirun, killed at random and taken up again; KILLS=n, SEED=n.
+soak-kills:
+	@$(WITH_TESTS)
+	@$(BUILD) soak_kills
 
 bench:
 	$(PLAIN)
