@@ -17,7 +17,8 @@ LAYOUTS = [  # ranks, options
     (4, {"pp": 2, "ep": 2, "overlap": "on", "mtp": "on"}),
     (4, {"pp": 4, "vp": 2, "ep": 1, "schedule": "interleaved", "layers": 8}),
     (4, {"pp": 2, "ep": 2, "schedule": "dualpipev", "dispatcher": "symmetric"}),
-    (8, {"pp": 2, "ep": 2, "dp": 4, "schedule": "zb-h1", "tie_embeddings": "on"}),
+    (8, {"pp": 2, "ep": 2, "dp": 4, "schedule": "zb-h1", "tie_embeddings": "on",
+         "shard_optimizer": "on"}),
 ]
 
 
