@@ -43,22 +43,38 @@ void hr__exchange_begin(hr__mpi_exchange *x, bool raw)
         x->tails[i] = -1;
 }
 
+/* `old` itself where there is no memory for more. */
+static void *enlarge(void *old, size_t bytes, bool *enough)
+{
+    void *more = realloc(old, bytes);
+    if (more)
+        return more;
+    *enough = false;
+    return old;
+}
+
 static hr_status grow(hr__mpi_exchange *x)
 {
-    int cap = x->cap ? 2 * x->cap : 16;
-    size_t n = (size_t)cap;
-    hr__leg *legs = realloc(x->legs, n * sizeof *legs);
-    x->legs = legs ? legs : x->legs;
-    MPI_Request *requests = realloc(x->requests, 2 * n * sizeof *requests);
-    x->requests = requests ? requests : x->requests;
-    MPI_Status *statuses = realloc(x->statuses, 2 * n * sizeof *statuses);
-    x->statuses = statuses ? statuses : x->statuses;
-    int *through = realloc(x->through, 2 * n * sizeof *through);
-    x->through = through ? through : x->through;
-    if (!legs || !requests || !statuses || !through)
-        return hr_fail(HR_ERR_NOMEM, NULL, "a step of %d messages", cap);
-    x->cap = cap;
+    size_t n = x->cap ? 2 * (size_t)x->cap : 16;
+    bool enough = true;
+    x->legs = enlarge(x->legs, n * sizeof *x->legs, &enough);
+    x->requests = enlarge(x->requests, 2 * n * sizeof *x->requests, &enough);
+    x->statuses = enlarge(x->statuses, 2 * n * sizeof *x->statuses, &enough);
+    x->through = enlarge(x->through, 2 * n * sizeof *x->through, &enough);
+    if (!enough)
+        return hr_fail(HR_ERR_NOMEM, NULL, "a step of %zu messages", n);
+    x->cap = (int)n;
     return HR_OK;
+}
+
+static MPI_Request *head_of(hr__mpi_exchange *x, const hr__leg *leg)
+{
+    return &x->requests[2 * (leg - x->legs)];
+}
+
+static MPI_Request *data_of(hr__mpi_exchange *x, const hr__leg *leg)
+{
+    return head_of(x, leg) + 1;
 }
 
 hr_status hr__exchange_add(hr__mpi_exchange *x, bool send, int peer, const void *buf,
@@ -73,8 +89,9 @@ hr_status hr__exchange_add(hr__mpi_exchange *x, bool send, int peer, const void 
                               .bytes = bytes,
                               .elements = elements,
                               .next = -1,
-                              .at = x->heads_bytes};
-    x->requests[2 * x->n] = x->requests[2 * x->n + 1] = MPI_REQUEST_NULL;
+                              .at = x->heads_bytes,
+                              .early = MPI_REQUEST_NULL};
+    *head_of(x, &x->legs[x->n]) = *data_of(x, &x->legs[x->n]) = MPI_REQUEST_NULL;
     if (*tail >= 0)
         x->legs[*tail].next = x->n;
     else
@@ -122,17 +139,7 @@ int hr__mpi_type_of(size_t bytes, size_t most, MPI_Datatype *type, int *count)
     return rc == MPI_SUCCESS ? MPI_Type_commit(type) : rc;
 }
 
-static MPI_Request *head_of(hr__mpi_exchange *x, const hr__leg *leg)
-{
-    return &x->requests[2 * (leg - x->legs)];
-}
-
-static MPI_Request *data_of(hr__mpi_exchange *x, const hr__leg *leg)
-{
-    return &x->requests[2 * (leg - x->legs) + 1];
-}
-
-static int move_locked(hr__mpi_exchange *x, hr__leg *leg)
+static int move_locked(hr__mpi_exchange *x, hr__leg *leg, MPI_Request *request)
 {
     MPI_Datatype type;
     int count;
@@ -140,18 +147,18 @@ static int move_locked(hr__mpi_exchange *x, hr__leg *leg)
     if (rc != MPI_SUCCESS)
         return rc;
     rc = leg->send ? MPI_Isend(leg->buf, count, type, leg->peer, tag_of(x, true),
-                               x->m->comm, data_of(x, leg))
+                               x->m->comm, request)
                    : MPI_Irecv(leg->buf, count, type, leg->peer, tag_of(x, true),
-                               x->m->comm, data_of(x, leg));
+                               x->m->comm, request);
     if (type != MPI_BYTE)
         MPI_Type_free(&type);
     return rc;
 }
 
-static hr_status move_data(hr__mpi_exchange *x, hr__leg *leg)
+static hr_status move_data(hr__mpi_exchange *x, hr__leg *leg, MPI_Request *request)
 {
     hr__mpi_lock();
-    int rc = move_locked(x, leg);
+    int rc = move_locked(x, leg, request);
     hr__mpi_unlock();
     return hr__mpi_check(rc, leg->send ? "MPI_Isend" : "MPI_Irecv");
 }
@@ -169,7 +176,7 @@ static hr_status send_head(hr__mpi_exchange *x, hr__leg *leg)
     size_t bytes = sizeof *head + (inlined ? leg->bytes : 0);
     HR__MPI_TRY(MPI_Isend(at, (int)bytes, MPI_BYTE, leg->peer, tag_of(x, false),
                           x->m->comm, head_of(x, leg)));
-    return inlined ? HR_OK : move_data(x, leg);
+    return inlined ? HR_OK : move_data(x, leg, data_of(x, leg));
 }
 
 static hr_status await_head(hr__mpi_exchange *x, hr__leg *leg)
@@ -183,15 +190,15 @@ static hr_status await_head(hr__mpi_exchange *x, hr__leg *leg)
 static hr_status start_send(hr__mpi_exchange *x, hr__leg *leg)
 {
     leg->stage = HR__LEG_DATA;
-    return x->raw ? move_data(x, leg) : send_head(x, leg);
+    return x->raw ? move_data(x, leg, data_of(x, leg)) : send_head(x, leg);
 }
 
-/* Many bytes are asked for before their head is there, which tells whether they are the right ones. */
 static hr_status start_receive(hr__mpi_exchange *x, hr__leg *leg)
 {
-    if (x->raw)
-        leg->stage = HR__LEG_DATA;
-    return x->raw || leg->bytes > INLINE ? move_data(x, leg) : HR_OK;
+    if (!x->raw)
+        return leg->bytes > INLINE ? move_data(x, leg, &leg->early) : HR_OK;
+    leg->stage = HR__LEG_DATA;
+    return move_data(x, leg, data_of(x, leg));
 }
 
 static hr_status make_heads(hr__mpi_exchange *x)
@@ -253,6 +260,8 @@ static hr_status accept(hr__mpi_exchange *x, hr__leg *leg)
         end(x, leg, HR__LEG_DONE);
     } else {
         leg->stage = HR__LEG_DATA;
+        *data_of(x, leg) = leg->early;
+        leg->early = MPI_REQUEST_NULL;
     }
     hr__mpi_stir(bytes);
     return leg->next >= 0 ? await_head(x, &x->legs[leg->next]) : HR_OK;
@@ -261,20 +270,12 @@ static hr_status accept(hr__mpi_exchange *x, hr__leg *leg)
 /* One of its requests is through; where both are at once, it is looked at twice. */
 static hr_status look_at(hr__mpi_exchange *x, hr__leg *leg)
 {
-    if (!leg->send && leg->stage == HR__LEG_HEAD &&
-        *head_of(x, leg) == MPI_REQUEST_NULL)
-        HR_TRY(accept(x, leg));
+    if (!leg->send && leg->stage == HR__LEG_HEAD)
+        return accept(x, leg);
     if (leg->stage == HR__LEG_DATA && *head_of(x, leg) == MPI_REQUEST_NULL &&
         *data_of(x, leg) == MPI_REQUEST_NULL)
         end(x, leg, HR__LEG_DONE);
     return HR_OK;
-}
-
-/* Bytes whose head has not been looked at. If they are not those that are expected it says so better. */
-static bool is_early(const hr__mpi_exchange *x, int request)
-{
-    const hr__leg *leg = &x->legs[request / 2];
-    return request % 2 == 1 && !leg->send && leg->stage != HR__LEG_DATA;
 }
 
 /* How many are through, in through[]. One call for all, since each lets the library move on; and a second
@@ -291,8 +292,7 @@ static hr_status test_some(hr__mpi_exchange *x, int *n)
     if (rc != MPI_ERR_IN_STATUS)
         return hr__mpi_check(rc, "MPI_Testsome");
     for (int i = 0; i < *n; i++)
-        if (!is_early(x, x->through[i]))
-            HR_TRY(hr__mpi_check(x->statuses[i].MPI_ERROR, "MPI_Testsome"));
+        HR_TRY(hr__mpi_check(x->statuses[i].MPI_ERROR, "MPI_Testsome"));
     return HR_OK;
 }
 
@@ -308,13 +308,22 @@ hr_status hr__exchange_look(void *exchange)
 }
 
 /* ---- the end of a step that failed ---- */
+static int test_one(MPI_Request *request, int *through)
+{
+    hr__mpi_lock();
+    int rc = MPI_Test(request, through, MPI_STATUS_IGNORE);
+    hr__mpi_unlock();
+    return rc;
+}
+
 static hr_status all_dropped(void *arg)
 {
     hr__mpi_exchange *x = arg;
     for (int i = 0; i < 2 * x->n; i++) {
         int through = 1;
-        if (x->requests[i] != MPI_REQUEST_NULL)
-            HR__MPI_TRY(MPI_Test(&x->requests[i], &through, MPI_STATUS_IGNORE));
+        if (x->requests[i] != MPI_REQUEST_NULL &&
+            test_one(&x->requests[i], &through) != MPI_SUCCESS)
+            through = 1; /* more than was expected, for one */
         if (!through && !x->legs[i / 2].send)
             return HR_PENDING;
     }
@@ -328,6 +337,9 @@ void hr__exchange_drop(hr__mpi_exchange *x)
     static const int64_t patience_ns = 1000000000;
     bool left = false;
     hr__mpi_lock();
+    for (int i = 0; i < x->n; i++)
+        if (x->legs[i].early != MPI_REQUEST_NULL)
+            x->requests[2 * i + 1] = x->legs[i].early;
     for (int i = 0; i < 2 * x->n; i++)
         if (!x->legs[i / 2].send && x->requests[i] != MPI_REQUEST_NULL)
             MPI_Cancel(&x->requests[i]);

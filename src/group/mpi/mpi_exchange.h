@@ -45,6 +45,9 @@ typedef struct hr__leg {
     int next; /* the next leg of the same direction and peer; -1 */
     hr__leg_stage stage;
     size_t at; /* where its head is in `heads` */
+    /* Its bytes are asked for before the head has said whether they are the right ones. A library may end the
+     * program when too many come, so nobody looks at this before. */
+    MPI_Request early;
 } hr__leg;
 
 typedef struct hr__mpi_exchange {

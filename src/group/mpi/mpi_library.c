@@ -50,6 +50,15 @@ hr_status hr__mpi_check(int rc, const char *call)
 }
 
 /* ---- life ---- */
+/* MPICH asks these two for errors of requests, whatever communicator they are of. */
+static hr_status return_errors(void)
+{
+    HR_TRY(hr__mpi_check(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN),
+                         "MPI_Comm_set_errhandler"));
+    return hr__mpi_check(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN),
+                         "MPI_Comm_set_errhandler");
+}
+
 static hr_status bring_up(bool serialise)
 {
     const char *asked = getenv("HEADRACE_MPI_THREADS");
@@ -66,6 +75,7 @@ static hr_status bring_up(bool serialise)
         HR_TRY(hr__mpi_check(MPI_Init_thread(NULL, NULL, wanted, &level),
                              "MPI_Init_thread"));
         library.ours = true;
+        HR_TRY(return_errors());
     }
     if (level < MPI_THREAD_SERIALIZED)
         return hr_fail(HR_ERR_UNSUPPORTED, "mpi_threads",
