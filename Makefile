@@ -35,6 +35,7 @@ soak:
 	@$(WITH_TESTS)
 	@$(BUILD) soak
 	nice $(R)/tests/train/soak $(EVERY)
+	nice $(R)/tests/unit/test_unit_checkpoint_kills 1
 
 # Runs under mpirun, killed at random and taken up again; KILLS=n, SEED=n.
 soak-kills:

@@ -1,5 +1,5 @@
-/* checkpoint.c: opens a checkpoint, and reads from it what a rank wants; see checkpoint.h. Files are opened when they are
- * first wanted: of a thousand a rank needs few. */
+/* checkpoint.c: opens a checkpoint, and reads from it what a rank wants; see checkpoint.h. Files are
+ * opened when they are first wanted: of a thousand a rank needs few. */
 #include "checkpoint.h"
 #include "app_try.h"
 #include "checkpoint_index.h"
@@ -41,7 +41,8 @@ static bool has_index(const char *folder)
     return access(path, F_OK) == 0;
 }
 
-/* The folder of the checkpoint that `path` means: itself, the last in it, or in the folder `checkpoint` in it. */
+/* The folder of the checkpoint that `path` means: itself, the last in it, or in the folder `checkpoint`
+ * in it. */
 static hr_status find_folder(const char *path, char folder[CHECKPOINT_PATH])
 {
     char inner[CHECKPOINT_PATH];

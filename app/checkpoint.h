@@ -1,8 +1,9 @@
-/* A checkpoint is a folder, `checkpoint/step-00000100` in the one that --out names: files in the safetensors
- * format, one of each rank that wrote something, and their index, model.safetensors.index.json. Together they hold
- * each element of the parameters and of the optimiser's state once, and in the metadata of the index the shape of the
- * model, the step, the seed and a schedule that was searched for. It appears whole, and is read by any number of
- * ranks in any layout, each of which takes what it holds.
+/* A checkpoint is a folder, `checkpoint/step-00000100` in the one that --out names: files in the
+ * safetensors format, one of each rank that wrote something, and their index,
+ * model.safetensors.index.json. Together they hold each element of the parameters and of the
+ * optimiser's state once, and in the metadata of the index the shape of the model, the step, the seed
+ * and a schedule that was searched for. It appears whole, and is read by any number of ranks in any
+ * layout, each of which takes what it holds.
  */
 #ifndef HR_APP_CHECKPOINT_H
 #define HR_APP_CHECKPOINT_H
@@ -24,18 +25,18 @@ typedef struct checkpoint_info {
 /* ---- reading ------------------------------------------------------------------------------- */
 typedef struct checkpoint checkpoint;
 
-/* `path`: the folder of a step, or that of several, of which the last counts, or what --out named, or an
- * index. Reads the index alone. *out is the caller's. Errors: ERR_IO; ERR_PARSE where the index or its metadata is not
- * that of a checkpoint. */
+/* `path`: the folder of a step, or that of several, of which the last counts, or what --out named, or
+ * an index. Reads the index alone. *out is the caller's. Errors: ERR_IO; ERR_PARSE where the index or
+ * its metadata is not that of a checkpoint. */
 hr_status hr_app_checkpoint_open(const char *path, checkpoint_info *info,
                                  checkpoint **out);
 void hr_app_checkpoint_close(checkpoint *c); /* NULL is fine */
 const char *hr_app_checkpoint_meta(const checkpoint *c, const char *key); /* or NULL */
 int64_t hr_app_checkpoint_bytes(const checkpoint *c); /* of all its files */
 
-/* Elements first .. first + count - 1 of f32 tensor `name`, which has this shape, to `dst`: from whatever files they are
- * in. From any thread. Errors: ERR_IO; ERR_PARSE: a file is damaged, cut, or another than the index says;
- * ERR_MISMATCH: no such tensor, another shape. */
+/* Elements first .. first + count - 1 of f32 tensor `name`, which has this shape, to `dst`: from
+ * whatever files they are in. From any thread. Errors: ERR_IO; ERR_PARSE: a file is damaged, cut, or
+ * another than the index says; ERR_MISMATCH: no such tensor, another shape. */
 hr_status hr_app_checkpoint_read(checkpoint *c, const char *name, int ndim,
                                  const int64_t *shape, int64_t first, int64_t count,
                                  float *dst);
@@ -50,8 +51,8 @@ hr_status hr_app_checkpoint_resume(const train_options *o, checkpoint_info *info
                                    checkpoint **out);
 
 /* ---- writing, in three parts --------------------------------------------------------------- */
-/* One rank begins a draft (checkpoint_folder.h); each rank that has something to write does so, as number i of n; and
- * when all have, the first one seals it. */
+/* One rank begins a draft (checkpoint_folder.h); each rank that has something to write does so, as
+ * number i of n; and when all have, the first one seals it. */
 typedef struct checkpoint_part {
     int number, of;           /* 1 .. of */
     const st_tensor *tensors; /* F32; pieces as in checkpoint_index.h */
@@ -67,8 +68,8 @@ hr_status hr_app_checkpoint_write_part(const char *temp, const checkpoint_info *
 /* The file of part `number` of `of`, in `folder`. */
 void hr_app_checkpoint_name_part(const char *folder, int number, int of,
                                  char path[CHECKPOINT_PATH]);
-/* Writes the index over the `parts` files in it, and commits. ERR_IO, naming the file, if one is not there; `seen` (NULL:
- * none) then says whose it is: "rank 2 on host b". Consumes `d`, on failure too. */
+/* Writes the index over the `parts` files in it, and commits. ERR_IO, naming the file, if one is not
+ * there; `whose` (NULL: none) then says whose it is: "rank 2 on host b". Consumes `d`, on failure too. */
 hr_status hr_app_checkpoint_seal(checkpoint_draft *d, const checkpoint_info *info,
                                  int keep, int parts,
                                  const char *(*whose)(void *ctx, int number),

@@ -46,8 +46,8 @@ hr_status hr_app_make_folders(const char *path)
     return cause ? io_error("make folder", path, cause) : HR_OK;
 }
 
-/* Names in it are safe on the disk. Some file systems cannot sync a folder and say EINVAL; one that may be written but
- * not read cannot be opened: there is nothing more to be done there. */
+/* Names in it are safe on the disk. Some file systems cannot sync a folder and say EINVAL; one that may
+ * be written but not read cannot be opened: there is nothing more to be done there. */
 static hr_status sync_folder(const char *path)
 {
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -203,9 +203,9 @@ static hr_status prune(const char *folder, int64_t now, int keep)
     int64_t *steps;
     int n;
     hr_status st = list_steps(folder, &steps, &n);
-    while (n > 0 && steps[n - 1] > now && st == HR_OK)
+    while (st == HR_OK && steps && n > 0 && steps[n - 1] > now)
         st = remove_step(folder, steps[--n]);
-    for (int i = 0; n - i > keep && st == HR_OK; i++)
+    for (int i = 0; st == HR_OK && steps && n - i > keep; i++)
         st = remove_step(folder, steps[i]);
     free(steps);
     return st;

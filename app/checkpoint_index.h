@@ -1,5 +1,6 @@
-/* checkpoint_index.h: the list of what a checkpoint of several files holds, model.safetensors.index.json, in the form
- * in which Hugging Face writes it: "metadata", and in "weight_map" for each tensor its file. Ours says more:
+/* checkpoint_index.h: the list of what a checkpoint of several files holds,
+ * model.safetensors.index.json, in the form in which Hugging Face writes it: "metadata", and in
+ * "weight_map" for each tensor its file. Ours says more:
  *
  *     "metadata"     beside total_size what the run was, and a checksum of all of the index
  *     "files"        of each file its bytes and the checksum of its header
@@ -34,8 +35,8 @@ typedef struct checkpoint_index {
     int n_files, n_pieces;
 } checkpoint_index;
 
-/* Errors: ERR_PARSE, naming the file and what in it: no such JSON, two files with the same elements, elements in none,
- * a file that is not listed, another checksum. */
+/* Errors: ERR_PARSE, naming the file and what in it: no such JSON, two files with the same elements,
+ * elements in none, a file that is not listed, another checksum. */
 hr_status hr_app_index_parse(const char *path, const char *text, size_t n,
                              checkpoint_index **out);
 void hr_app_index_free(checkpoint_index *x); /* NULL is fine */
@@ -45,7 +46,8 @@ const index_piece *hr_app_index_find(const checkpoint_index *x, const char *name
                                      int *n);
 const char *hr_app_index_meta(const checkpoint_index *x, const char *key); /* or NULL */
 
-/* The index over `n` files that are there, as text; *out is the caller's, for free(). `at[i]` is names[i], opened. */
+/* The index over `n` files that are there, as text; *out is the caller's, for free(). `at[i]` is
+ * names[i], opened. */
 hr_status hr_app_index_format(const st_meta *meta, int n_meta, const char *const *names,
                               safetensors *const *at, int n, char **out);
 

@@ -19,8 +19,8 @@ void hr_app_meta_of_index(const checkpoint_info *info, checkpoint_texts *t);
 void hr_app_meta_of_part(const checkpoint_info *info, int number, int of,
                          checkpoint_texts *t);
 
-/* ERR_PARSE where something is not there, or outside of what `train` takes: whoever builds a model of it counts on
- * sizes that do not overflow. */
+/* ERR_PARSE where something is not there, or outside of what `train` takes: whoever builds a model of
+ * it counts on sizes that do not overflow. */
 hr_status hr_app_meta_read(const checkpoint_index *x, checkpoint_info *info);
 
 #endif

@@ -1,8 +1,8 @@
 /* Files in the safetensors format: 8 bytes of header length, a JSON header that names each tensor with
- * dtype, shape and place, and the bytes. Ours hold checksums in "__metadata__": one of the header, which the
- * reader looks at when it opens a file, and one of each tensor's bytes, at which it looks when it reads them. It
- * refuses whatever is not exactly as the header says: truncated, tampered, overlapping, with holes. Knows
- * nothing of models.
+ * dtype, shape and place, and the bytes. Ours hold checksums in "__metadata__": one of the header,
+ * which the reader looks at when it opens a file, and one of each tensor's bytes, at which it looks
+ * when it reads them. It refuses whatever is not exactly as the header says: truncated, tampered,
+ * overlapping, with holes. Knows nothing of models.
  */
 #ifndef HR_APP_SAFETENSORS_H
 #define HR_APP_SAFETENSORS_H
@@ -66,8 +66,8 @@ const char *hr_app_safetensors_meta(const safetensors *f,
                                     const char *key); /* or NULL */
 st_identity hr_app_safetensors_identity(const safetensors *f);
 
-/* Copies `bytes` of a tensor of `f`, from its byte `first` on, to `dst`, and verifies all of it on the way. From any
- * thread. Errors: ERR_IO; ERR_PARSE if its checksum is another. */
+/* Copies `bytes` of a tensor of `f`, from its byte `first` on, to `dst`, and verifies all of it on the
+ * way. From any thread. Errors: ERR_IO; ERR_PARSE if its checksum is another. */
 hr_status hr_app_safetensors_read(const safetensors *f, const st_tensor *t,
                                   size_t first, size_t bytes, void *dst);
 /* ERR_MISMATCH, saying both, unless `t` of `f` has this dtype and shape. */

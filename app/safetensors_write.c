@@ -149,7 +149,8 @@ hr_status hr_app_safetensors_begin(const char *path, const st_tensor *tensors, i
     }
     st = make_header(w, tensors, n, meta, n_meta);
     json_decref(w->metadata); /* the header has it */
-    APP_TRY_GOTO(st, st, fail);
+    if (st < 0)
+        goto fail;
     APP_TRY_GOTO(st, hr_file_begin(path, &w->file), fail);
     *out = w;
     st = put_header(w);

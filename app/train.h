@@ -7,7 +7,7 @@
  *     train_grads.c   gradients over ranks
  *     train_tally.c   sums over ranks for the report
  *     train_eval.c    validation loss
- *     train_save.c    checkpoints, both ways
+ *     train_save.c    checkpoints, both ways, by what state_pieces.c says
  *     train_profile.c what layers cost, for `headrace plan`
  *     train_auto.c    --schedule auto, with train_trial.c
  *     train_report.c  metrics, progress, loss curve (rank 0)

@@ -1,7 +1,7 @@
-/* train_save.c: the state of a run to a checkpoint and back. Each rank writes its own pieces (state_pieces.h), all at
- * the same time, and takes from whatever pieces there are what it holds; so a checkpoint depends on no
- * layout of ranks and stages, and no rank has more than one tensor of it in its memory. Between ranks go
- * notes alone.
+/* train_save.c: the state of a run to a checkpoint and back. Each rank writes its own pieces
+ * (state_pieces.h), all at the same time, and takes from whatever pieces there are what it holds; so a
+ * checkpoint depends on no layout of ranks and stages, and no rank has more than one tensor of it in
+ * its memory. Between ranks go notes alone.
  */
 #include "checkpoint.h"
 #include "share.h"
@@ -46,14 +46,15 @@ static int ranks(const saving *s)
 
 /* ---- what this rank writes ------------------------------------------------------------------- */
 
-/* A whole tensor is named as it is, a piece also by its elements; it keeps its rows if it has whole ones. */
+/* A whole tensor is named as it is, a piece also by its elements; it keeps its rows if it has whole
+ * ones. */
 static void describe(const state_piece *p, char *name, size_t room, st_tensor *t)
 {
     char whole[STATE_NAME];
     int64_t row = 1;
     for (int d = 1; d < p->whole->ndim; d++)
         row *= p->whole->shape[d];
-    int64_t all = row * p->whole->shape[0];
+    int64_t all = row * p->whole->shape[0], end = p->first + p->count;
     bool rows = p->whole->ndim > 1 && p->first % row == 0 && p->count % row == 0;
     *t = (st_tensor){.name = name, .dtype = ST_F32, .ndim = 1, .shape = {p->count}};
     if (rows || p->count == all) {
@@ -66,7 +67,7 @@ static void describe(const state_piece *p, char *name, size_t room, st_tensor *t
         snprintf(name, room, "%s", whole);
     else
         snprintf(name, room, "%s[%lld:%lld]", whole, (long long)p->first,
-                 (long long)(p->first + p->count));
+                 (long long)end);
 }
 
 static hr_status list_mine(saving *s)
@@ -132,8 +133,8 @@ static hr_status write_mine(saving *s)
     return st;
 }
 
-/* All have written, or one has failed: then that one ends with what it met, and the others with what it says. Nobody
- * ends before, for the folder that is given up must have no more writers. */
+/* All have written, or one has failed: then that one ends with what it met, and the others with what it
+ * says. Nobody ends before, for the folder that is given up must have no more writers. */
 static hr_status agree(saving *s, hr_status st)
 {
     hr_group *g = s->r->groups.control;

@@ -1,5 +1,5 @@
-/* Checkpoints of four unlike layouts of ranks, each taken up by each: the first step after loading is that of the run
- * which never stopped, to the bit in the same layout, and within 1e-5 in another. */
+/* Checkpoints of four unlike layouts of ranks, each taken up by each: the first step after loading is
+ * that of the run which never stopped, to the bit in the same layout, and within 1e-5 in another. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

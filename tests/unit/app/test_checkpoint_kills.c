@@ -1,5 +1,5 @@
-/* A writer that is killed at a system call, before it or after it: there is then a whole checkpoint, the one before or
- * the one after, and the next save removes what the killed one has left.
+/* A writer that is killed at a system call, before it or after it: there is then a whole checkpoint,
+ * the one before or the one after, and the next save removes what the killed one has left.
  *
  *     test_unit_checkpoint_kills      at some system calls
  *     test_unit_checkpoint_kills 1    at each of them in turn; minutes, of `make soak`
@@ -82,8 +82,8 @@ static pid_t start(const char *out, save s)
     return pid;
 }
 
-/* Writes, and is killed at the n-th stop, of which each system call has two. Returns whether it lived to the end; -1:
- * nobody may be traced here. */
+/* Writes, and is killed at the n-th stop, of which each system call has two. Returns whether it lived
+ * to the end; -1: nobody may be traced here. */
 static int killed_at(const char *out, save s, int n)
 {
     int status;

@@ -1,5 +1,5 @@
-/* Checkpoints of several files: whatever range is wanted comes from whichever pieces have it, and files that do not
- * belong together are refused with a sentence that says which. */
+/* Checkpoints of several files: whatever range is wanted comes from whichever pieces have it, and files
+ * that do not belong together are refused with a sentence that says which. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -29,6 +29,7 @@ static const st_tensor third[] = {{"e[25:30]", ST_F32, 2, {1, WIDTH}},
                                   {"m[1:13]", ST_F32, 1, {12}}};
 static const float *const first_data[] = {values, values + 13};
 static const float *const second_data[] = {values, values + 10};
+static const float *const whole_data[] = {values};
 static const float *const third_data[] = {values + 25, values, values + 1};
 static const case_file good[] = {
     {first, first_data, 2}, {second, second_data, 2}, {third, third_data, 3}};
@@ -206,7 +207,7 @@ static void what_is_not_a_whole_is_not_committed(void **state)
     assert_int_equal(write_files(out, 1, good, 3), HR_OK);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         case_file files[4] = {good[0], good[1], good[2]};
-        files[cases[i].before] = (case_file){cases[i].list, third_data, 1};
+        files[cases[i].before] = (case_file){cases[i].list, whole_data, 1};
         assert_true(write_files(out, 2, files, cases[i].before + 1) < 0);
         if (!strstr(hr_last_error(), cases[i].named))
             fail_msg("\"%s\", without '%s'", hr_last_error(), cases[i].named);
@@ -274,6 +275,7 @@ static void every_changed_byte_of_the_index_is_refused(void **state)
         text[i % n] ^= i < n;
         if (hr_app_index_parse("x", text, keep, &x) == HR_OK && keep < n - 1)
             fail_msg("byte %zu of %zu", i, n);
+        hr_app_index_free(x); /* that of a text without its last newline */
         text[i % n] ^= i < n;
     }
     free(text);
