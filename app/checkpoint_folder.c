@@ -96,8 +96,8 @@ static void name_step(const char *folder, int64_t step, char path[CHECKPOINT_PAT
 
 /* ---- what goes ----------------------------------------------------------------------------- */
 
-/* A folder and its files. */
-static hr_status remove_folder(const char *path)
+/* A folder and its files; 0, or why not: a cause that is being told must stay this thread's last error. */
+static int try_remove(const char *path)
 {
     DIR *dir = opendir(path);
     int cause = dir ? 0 : errno;
@@ -109,7 +109,21 @@ static hr_status remove_folder(const char *path)
         closedir(dir);
     if (!cause && rmdir(path) != 0 && errno != ENOENT)
         cause = errno;
+    return cause;
+}
+
+static hr_status remove_folder(const char *path)
+{
+    int cause = try_remove(path);
     return cause ? io_error("remove", path, cause) : HR_OK;
+}
+
+/* It stays, if it cannot be removed, and is in nobody's way. */
+static void drop_folder(const char *path)
+{
+    int cause = try_remove(path);
+    if (cause)
+        hr_log(HR_LOG_DEBUG, "left over: '%s': %s", path, strerrordesc_np(cause));
 }
 
 /* A writer holds a lock on its folder, which ends with it: what can be locked is left over. */
@@ -122,8 +136,8 @@ static void clean(const char *folder)
             continue;
         snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
         int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 && remove_folder(path) < 0)
-            hr_log(HR_LOG_DEBUG, "left over: %s", hr_last_error());
+        if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
+            drop_folder(path);
         if (fd >= 0)
             close(fd);
     }
@@ -263,8 +277,7 @@ static void unlock(checkpoint_draft *d)
 
 void hr_app_draft_discard(checkpoint_draft *d)
 {
-    if (remove_folder(d->temp) < 0)
-        hr_log(HR_LOG_DEBUG, "left over: %s", hr_last_error());
+    drop_folder(d->temp);
     unlock(d);
 }
 

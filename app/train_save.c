@@ -133,6 +133,12 @@ static hr_status write_mine(saving *s)
     return st;
 }
 
+static void give_up(saving *s)
+{
+    if (me(s) == 0)
+        hr_app_draft_discard(&s->draft);
+}
+
 /* All have written, or one has failed: then that one ends with what it met, and the others with what it
  * says. Nobody ends before, for the folder that is given up must have no more writers. */
 static hr_status agree(saving *s, hr_status st)
@@ -144,14 +150,17 @@ static hr_status agree(saving *s, hr_status st)
     memcpy(said, mine.said, sizeof said);
     if (gethostname(mine.host, sizeof mine.host - 1) != 0)
         mine.host[0] = '\0';
-    APP_TRY(hr_app_share_each(g, WHAT, &mine, sizeof mine, s->notes));
+    hr_status told = hr_app_share_each(g, WHAT, &mine, sizeof mine, s->notes);
+    if (told < 0) { /* of some other cause; files may still come into the folder */
+        give_up(s);
+        return told;
+    }
     int first = 0;
     while (first < ranks(s) && s->notes[first].status >= 0)
         first++;
     if (first == ranks(s))
         return HR_OK;
-    if (me(s) == 0)
-        hr_app_draft_discard(&s->draft);
+    give_up(s);
     if (first == me(s))
         return hr_fail(st, "file", "%s", said);
     APP_TRY(hr_barrier(g, hr_stream_current()));
@@ -190,8 +199,7 @@ static hr_status write_all(saving *s)
         st = hr_app_share_each(g, WHAT, &writes, 1, s->writes);
     if (st >= 0)
         return agree(s, write_mine(s));
-    if (me(s) == 0)
-        hr_app_draft_discard(&s->draft);
+    give_up(s);
     return st;
 }
 

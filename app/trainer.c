@@ -218,6 +218,8 @@ static hr_status train(const train_options *o, hr_group *world,
     hr_status st = open_and_run(&job, &p, world);
     if (st >= 0 && then && job.first)
         st = then(&job);
+    if (st < 0 && job.first) /* a save that did not come to its end */
+        hr_app_drafts_clean(o->out);
     close_job(&job);
     hr_app_pipeline_fini(&p);
     return st;

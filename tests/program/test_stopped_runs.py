@@ -87,6 +87,8 @@ class StoppedRuns(program_kit.Case):
                     self.assertEqual(process.returncode,
                                      130 if number == signal.SIGINT else -signal.SIGKILL)
                     self.sampled(out)
+                    if number == signal.SIGINT:
+                        self.only_whole_files(out)
 
     def test_a_second_signal_ends_at_once(self):
         process = self.start(tiny(out=self.out, **NEVER_ENDS))

@@ -14,7 +14,7 @@
 #define MODEL "--layers 8 --tie-embeddings on --mtp on "
 static const char *const layouts[] = {
     MODEL "--ep 4", MODEL "--pp 2 --vp 2 --ep 2",
-    MODEL "--pp 2 --ep 2 --dp 4",                               /* experts twice */
+    MODEL "--pp 2 --ep 2 --dp 4 --shard-optimizer on",          /* experts twice */
     MODEL "--pp 4 --schedule dualpipe --layout Et|ttt|tttt|mL", /* stages twice */
 };
 enum { LAYOUTS = sizeof layouts / sizeof layouts[0], AT = 2 };

@@ -23,7 +23,7 @@
 #include "support/checkpoint_case.h"
 
 enum { N = 600, FILES = 2 };
-static int stride = 17; /* a prime: the points of one case are not those of the next */
+static int stride = 11; /* a prime: the points of one case are not those of the next */
 
 /* Values of the checkpoint: which writing it was; pieces in two files. */
 static float values[N];
