@@ -1,20 +1,10 @@
 /* Shapes that vary: each goes ahead of its tensor, along the same channel. And those that are said
  * beforehand, which are held against what stages make. */
 #include "base/try.h"
+#include "device/put.h"
 #include "exec/exec_impl.h"
 
 #include <string.h>
-
-struct put {
-    hr__shape_ahead *to, shape;
-};
-
-static hr_status put_shape(const void *args, hr_team *team)
-{
-    const struct put *p = args;
-    *p->to = p->shape;
-    return HR_OK;
-}
 
 static hr_status transfer(hr__wire *w, bool send)
 {
@@ -24,11 +14,9 @@ static hr_status transfer(hr__wire *w, bool send)
 
 hr_status hr__shape_send(hr__wire *w, const hr_tensor *t)
 {
-    struct put p = {w->shape_there,
-                    {.dtype = hr_tensor_dtype(t), .ndim = hr_tensor_ndim(t)}};
-    memcpy(p.shape.dim, hr_tensor_shape(t), (size_t)p.shape.ndim * sizeof(int64_t));
-    hr_operand out = {w->shape_there, sizeof *w->shape_there, HR_WRITE};
-    HR_TRY(hr_launch(w->stream, "shape", put_shape, &p, sizeof p, &out, 1));
+    hr__shape_ahead shape = {.dtype = hr_tensor_dtype(t), .ndim = hr_tensor_ndim(t)};
+    memcpy(shape.dim, hr_tensor_shape(t), (size_t)shape.ndim * sizeof(int64_t));
+    HR_TRY(hr__put_small(w->stream, "shape", w->shape_there, &shape, sizeof shape));
     return transfer(w, true);
 }
 

@@ -5,20 +5,13 @@
  * and all agree about it without a word. */
 #include "base/try.h"          /* HR_TRY */
 #include "device/device_ops.h" /* hr__mark_fill: the layer that is being issued */
+#include "moe/moe_kernels.h"
 #include "moe/moe_route.h"
 #include <math.h>
 #include <stdlib.h>
 
-typedef struct limits_args {
-    const int32_t *counts; /* [P][E] */
-    int64_t *limits;       /* [L+1] */
-    hr__overflow_record *worst;
-    int64_t capacity;
-    int32_t ranks, experts, rank, local, layer, microbatch;
-} limits_args;
-
 /* Rows for expert `e` from all ranks. */
-static int64_t rows_for(const limits_args *a, int32_t e)
+static int64_t rows_for(const hr__limits_args *a, int32_t e)
 {
     int64_t rows = 0;
 
@@ -27,7 +20,7 @@ static int64_t rows_for(const limits_args *a, int32_t e)
     return rows;
 }
 
-static void note_overflow(const limits_args *a, int32_t rank, int64_t needed)
+static void note_overflow(const hr__limits_args *a, int32_t rank, int64_t needed)
 {
     if (needed <= a->capacity || needed <= a->worst->needed)
         return;
@@ -39,7 +32,7 @@ static void note_overflow(const limits_args *a, int32_t rank, int64_t needed)
 
 static hr_status limits_kernel(const void *args, hr_team *team)
 {
-    const limits_args *a = args;
+    const hr__limits_args *a = args;
 
     a->limits[0] = 0;
     for (int32_t r = 0; r < a->ranks; r++) {
@@ -54,6 +47,8 @@ static hr_status limits_kernel(const void *args, hr_team *team)
     return HR_OK;
 }
 
+static const hr__kernel limits_forms = HR__KERNEL(limits_kernel, hr__cuda_moe_limits);
+
 static size_t record_bytes(const hr_dispatcher *d)
 {
     return sizeof(hr__overflow_record) + (size_t)d->local * sizeof(int32_t);
@@ -65,22 +60,23 @@ hr_status hr__limits_launch(const hr_dispatcher *d, const int32_t *counts,
     hr_stream *s = hr_stream_current();
     hr__launch node;
     hr__mark_fill(s, &node);
-    const limits_args args = {.counts = counts,
-                              .limits = hr_tensor_data(limits),
-                              .worst = d->zc->overflow,
-                              .capacity = d->zc->capacity,
-                              .ranks = d->ranks,
-                              .experts = d->experts,
-                              .rank = d->rank,
-                              .local = d->local,
-                              .layer = node.mark.layer,
-                              .microbatch = node.mark.microbatch};
+    const hr__limits_args args = {.counts = counts,
+                                  .limits = hr_tensor_data(limits),
+                                  .worst = d->zc->overflow,
+                                  .capacity = d->zc->capacity,
+                                  .ranks = d->ranks,
+                                  .experts = d->experts,
+                                  .rank = d->rank,
+                                  .local = d->local,
+                                  .layer = node.mark.layer,
+                                  .microbatch = node.mark.microbatch};
     const hr_operand touched[] = {
         {counts, (size_t)d->ranks * (size_t)d->experts * sizeof *counts, HR_READ},
         {args.limits, hr_tensor_bytes(limits), HR_WRITE},
         {args.worst, record_bytes(d), HR_READ_WRITE}};
 
-    return hr_launch(s, "moe_limits", limits_kernel, &args, sizeof args, touched, 3);
+    return hr__launch_kernel(s, "moe_limits", &limits_forms, &args, sizeof args,
+                             touched, 3);
 }
 
 /* A capacity factor with room for so many rows, in four decimals. */

@@ -6,6 +6,7 @@
  * With one rank or one local expert the two are the same, and nothing is moved; the symmetric kind
  * delivers rows sorted. */
 #include "base/try.h" /* HR_TRY */
+#include "moe/moe_kernels.h"
 #include "moe/moe_route.h"
 
 static bool same_order(const hr_dispatcher *d)
@@ -14,15 +15,9 @@ static bool same_order(const hr_dispatcher *d)
 }
 
 /* ---- the maps, made on the device from the counts that lie there ------------------------ */
-typedef struct map_args {
-    const int32_t *counts;  /* [P][E] */
-    int32_t *source, *slot; /* [R]: arrived row of a sorted one, and the reverse */
-    int32_t ranks, experts, first, local;
-} map_args;
-
 static hr_status map_kernel(const void *args, hr_team *team)
 {
-    const map_args *a = args;
+    const hr__map_args *a = args;
     int32_t sorted = 0;
 
     for (int32_t l = 0; l < a->local; l++) {
@@ -45,17 +40,19 @@ static hr_status map_kernel(const void *args, hr_team *team)
     return HR_OK;
 }
 
+static const hr__kernel map_forms = HR__KERNEL(map_kernel, hr__cuda_moe_map);
+
 static hr_status launch_map(const hr_route *r)
 {
     const hr_dispatcher *d = r->owner;
     hr_stream *s = hr_stream_current();
-    const map_args args = {.counts = r->device_counts,
-                           .source = hr_tensor_data(r->order_source),
-                           .slot = hr_tensor_data(r->order_slot),
-                           .ranks = d->ranks,
-                           .experts = d->experts,
-                           .first = d->rank * d->local,
-                           .local = d->local};
+    const hr__map_args args = {.counts = r->device_counts,
+                               .source = hr_tensor_data(r->order_source),
+                               .slot = hr_tensor_data(r->order_slot),
+                               .ranks = d->ranks,
+                               .experts = d->experts,
+                               .first = d->rank * d->local,
+                               .local = d->local};
     const hr_operand touched[] = {
         {args.counts, (size_t)d->ranks * (size_t)d->experts * sizeof(int32_t), HR_READ},
         {args.source, hr_tensor_bytes(r->order_source), HR_WRITE},
@@ -64,7 +61,8 @@ static hr_status launch_map(const hr_route *r)
     if (r->received == 0)
         return HR_OK;
     hr_mem_record_stream(r->device_counts, s);
-    return hr_launch(s, "moe_order", map_kernel, &args, sizeof args, touched, 3);
+    return hr__launch_kernel(s, "moe_order", &map_forms, &args, sizeof args, touched,
+                             3);
 }
 
 static hr_status make_maps(hr_route *r)

@@ -13,6 +13,7 @@
  * into nodes, and no delayed weight gradient ever holds B. */
 #include "base/try.h"          /* HR_TRY */
 #include "headrace/pipeline.h" /* hr_stage_dispatch_bwd_grad */
+#include "moe/moe_kernels.h"
 #include "moe/moe_route.h"
 #include <string.h>
 
@@ -67,38 +68,34 @@ static hr_status load(const hr_route *r, const hr__buffer *b, int ndim, hr_tenso
 }
 
 /* ---- copies of the rows that there are ---------------------------------------------------- */
-typedef struct live_args {
-    float *to;
-    const float *from;
-    const int64_t *live; /* how many rows */
-    int64_t width;
-} live_args;
-
 static hr_status live_kernel(const void *args, hr_team *team)
 {
-    const live_args *a = args;
+    const hr__live_args *a = args;
 
     if (*a->live > 0)
         memcpy(a->to, a->from, (size_t)*a->live * (size_t)a->width * sizeof *a->to);
     return HR_OK;
 }
 
+static const hr__kernel live_forms = HR__KERNEL(live_kernel, hr__cuda_moe_live);
+
 static hr_status copy_live(const hr_route *r, hr_tensor *to, hr_tensor *from)
 {
     const int64_t *limits = hr_tensor_data(r->limits);
-    const live_args args = {.to = hr_tensor_f32(to),
-                            .from = hr_tensor_f32(from),
-                            .live = limits + r->owner->local,
-                            .width =
-                                hr_tensor_ndim(to) == 2 ? hr_tensor_dim(to, 1) : 1};
+    const hr__live_args args = {.to = hr_tensor_f32(to),
+                                .from = hr_tensor_f32(from),
+                                .live = limits + r->owner->local,
+                                .width =
+                                    hr_tensor_ndim(to) == 2 ? hr_tensor_dim(to, 1) : 1,
+                                .rows = hr_tensor_dim(to, 0)};
     const hr_operand touched[] = {{args.to, hr_tensor_bytes(to), HR_WRITE},
                                   {args.from, hr_tensor_bytes(from), HR_READ},
                                   {limits, hr_tensor_bytes(r->limits), HR_READ}};
 
     hr__use_here(from);
     hr__use_here(r->limits);
-    return hr_launch(hr_stream_current(), "moe_live_rows", live_kernel, &args,
-                     sizeof args, touched, 3);
+    return hr__launch_kernel(hr_stream_current(), "moe_live_rows", &live_forms, &args,
+                             sizeof args, touched, 3);
 }
 
 /* ---- combine ------------------------------------------------------------------------------ */

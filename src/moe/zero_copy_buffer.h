@@ -4,6 +4,7 @@
 #ifndef HR_ZERO_COPY_BUFFER_H
 #define HR_ZERO_COPY_BUFFER_H
 #include "headrace/moe.h"
+#include "moe/moe_kernels.h"
 
 typedef enum hr__buffer_state {
     HR__FREE,
@@ -26,13 +27,6 @@ typedef struct hr__buffer {
     struct hr__buffer *next;   /* of the P */
 } hr__buffer;
 
-/* A record in device memory of the worst overflow; counts of the rank's experts follow. */
-typedef struct hr__overflow_record {
-    int64_t needed; /* 0: none */
-    int32_t layer, microbatch, rank, unused;
-    int32_t counts[];
-} hr__overflow_record;
-
 typedef struct hr__zero_copy {
     hr_group *g; /* of the dispatcher */
     int64_t capacity, width, max_tokens;
@@ -40,7 +34,8 @@ typedef struct hr__zero_copy {
     bool poison;
     hr__buffer *f, *b, *p; /* p: a list, oldest first */
     int n_p;
-    hr__overflow_record *overflow; /* device memory of the counts stream */
+    /* In device memory of the counts stream; counts of the rank's experts follow. */
+    hr__overflow_record *overflow;
 } hr__zero_copy;
 
 /* Makes F, B and the record. Collective. `opts` are checked. */

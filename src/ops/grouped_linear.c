@@ -1,5 +1,6 @@
 /* grouped_linear: one product an expert over sorted rows. x [R,I], w [L,O,I] -> [R,O]. The limits
  * of the experts' rows go to the device as arguments of small launches, in stream order. */
+#include "device/put.h"
 #include "ops/kernels.h"
 #include "ops/op.h"
 
@@ -89,13 +90,14 @@ static hr_status check_offsets(const hr_tensor *x, const hr_tensor *w,
 
 static hr_status upload(const int64_t *numbers, int64_t count, hr_tensor **out)
 {
+    enum { ONCE = HR__PUT_BYTES / sizeof(int64_t) };
     hr_tensor *t;
     HR_TRY(hr_tensor_create(HR_I64, HR__DIMS(count), &t));
-    for (int64_t at = 0; at < count; at += HR__NUMBERS) {
-        hr__numbers_args args = {.to = (int64_t *)hr_tensor_data(t) + at};
-        for (int i = 0; i < HR__NUMBERS && at + i < count; i++)
-            args.number[args.count++] = numbers[at + i];
-        hr_status st = HR__LAUNCH("numbers", hr__k_numbers, args, HR__OUT(t));
+    for (int64_t at = 0; at < count; at += ONCE) {
+        int64_t n = count - at < ONCE ? count - at : ONCE;
+        hr_status st = hr__put_small(hr_stream_current(), "numbers",
+                                     (int64_t *)hr_tensor_data(t) + at, numbers + at,
+                                     (size_t)n * sizeof *numbers);
         if (st < 0) {
             hr_tensor_release(t);
             return st;

@@ -54,14 +54,6 @@ typedef struct hr__grouped_args {
     int64_t rows, experts, in, out; /* rows: room for them, in x and y */
 } hr__grouped_args;
 
-/* Numbers of the host, carried to the device in stream order. */
-enum { HR__NUMBERS = 14 };
-typedef struct hr__numbers_args {
-    int64_t *to;
-    int64_t count;
-    int64_t number[HR__NUMBERS];
-} hr__numbers_args;
-
 typedef struct hr__attention_args {
     const float *qkv, *dout;
     float *dqkv, *out;
@@ -138,11 +130,11 @@ typedef struct hr__adamw_args {
 #define HR__OP_KERNELS(X)                                                              \
     X(add)                                                                             \
     X(embedding)                                                                       \
-    X(embedding_back) X(rmsnorm) X(rmsnorm_back) X(gemm) X(grouped) X(grouped_dx)      \
-        X(grouped_dw) X(numbers) X(attention) X(attention_back) X(swiglu)              \
-            X(swiglu_back) X(router) X(router_back) X(sort_choices) X(gather)          \
-                X(combine) X(permute_probs) X(cross_entropy) X(cross_entropy_back)     \
-                    X(sum_squares) X(adamw)
+    X(embedding_back)                                                                  \
+    X(rmsnorm) X(rmsnorm_back) X(gemm) X(grouped) X(grouped_dx) X(grouped_dw)          \
+        X(attention) X(attention_back) X(swiglu) X(swiglu_back) X(router)              \
+            X(router_back) X(sort_choices) X(gather) X(combine) X(permute_probs)       \
+                X(cross_entropy) X(cross_entropy_back) X(sum_squares) X(adamw)
 
 #define HR__KERNEL_FORMS(name)                                                         \
     hr_status hr__host_##name(const void *args, hr_team *team);                        \

@@ -21,7 +21,15 @@ if(TARGET cublas_double)
     add_test(NAME double.${noun} COMMAND test_unit_${noun} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
     list(APPEND double_tests ${noun})
   endforeach()
+  # Their groups of threads copy by the host, which reaches managed memory only.
+  foreach(noun dispatcher dispatch_order zero_copy staged_dispatch)
+    list(APPEND managed_tests double.${noun})
+    add_test(NAME double.${noun} COMMAND test_unit_${noun} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+  endforeach()
   list(TRANSFORM double_tests PREPEND double.)
-  set_tests_properties(${double_tests} PROPERTIES TIMEOUT 300 LABELS cuda ENVIRONMENT
-    "HEADRACE_DEVICE=cuda;HEADRACE_CUDART=$<TARGET_FILE:cudart_double>;HEADRACE_CUBLAS=$<TARGET_FILE:cublas_double>")
+  set(on_double HEADRACE_DEVICE=cuda HEADRACE_CUDART=$<TARGET_FILE:cudart_double>
+    HEADRACE_CUBLAS=$<TARGET_FILE:cublas_double>)
+  set_tests_properties(${double_tests} PROPERTIES TIMEOUT 300 LABELS cuda ENVIRONMENT "${on_double}")
+  set_tests_properties(${managed_tests} PROPERTIES TIMEOUT 300 LABELS cuda
+    ENVIRONMENT "${on_double};HEADRACE_CUDA_MEMORY=managed")
 endif()

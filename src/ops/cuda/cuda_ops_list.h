@@ -4,7 +4,6 @@
 
 #define HR__CUDA_ROWS_MAP(X)                                                           \
     X(ADD, hr_add)                                                                     \
-    X(NUMBERS, hr_numbers)                                                             \
     X(GATHER, hr_gather)                                                               \
     X(COMBINE, hr_combine)                                                             \
     X(EMBEDDING_BACK, hr_embedding_back)                                               \

@@ -3,11 +3,6 @@
 #define HR_CUDA_PARAMS_H
 #include <stdint.h>
 
-enum { HR_NUMBERS = 14 };
-typedef struct hr__number_list {
-    int64_t number[HR_NUMBERS];
-} hr__number_list;
-
 /* Of all heads of all sequences; what a kernel does not use is NULL. */
 typedef struct hr__attention_shape {
     const float *qkv, *dout, *rotary;

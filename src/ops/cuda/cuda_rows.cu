@@ -2,19 +2,11 @@
  * Letters as in headrace/ops.h. */
 #include "device/cuda/cuda_code.cuh"
 #include "ops/formulas.h"
-#include "ops/cuda/cuda_params.h"
 
 HR_KERNEL hr_add(float *out, const float *a, const float *b, int64_t count)
 {
     for (int64_t i = hr_first(); i < count; i += hr_stride())
         out[i] = a[i] + b[i];
-}
-
-/* Numbers that came as a parameter. */
-HR_KERNEL hr_numbers(int64_t *to, const __grid_constant__ hr__number_list from, int count)
-{
-    if ((int)threadIdx.x < count)
-        to[threadIdx.x] = from.number[threadIdx.x];
 }
 
 /* ---- rows by index ---- */

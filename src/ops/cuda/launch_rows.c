@@ -1,23 +1,10 @@
 /* CUDA forms of what goes element by element or row by row; the kernels are in cuda_rows.cu. */
 #include "ops/cuda/cuda_ops.h"
 
-#include <string.h>
-
 hr_status hr__cuda_add(hr_stream *s, const void *args)
 {
     hr__add_args a = *(const hr__add_args *)args;
     return HR__RUN(s, ADD, hr__cuda_flat(a.count), &a.out, &a.a, &a.b, &a.count);
-}
-
-_Static_assert((int)HR_NUMBERS == (int)HR__NUMBERS, "as many numbers a launch on each side");
-
-hr_status hr__cuda_numbers(hr_stream *s, const void *args)
-{
-    hr__numbers_args a = *(const hr__numbers_args *)args;
-    hr__number_list list;
-    int count = (int)a.count;
-    memcpy(list.number, a.number, sizeof list.number);
-    return HR__RUN(s, NUMBERS, hr__cuda_blocks(1, 1, 1), &a.to, &list, &count);
 }
 
 /* ---- rows by index ---- */

@@ -176,10 +176,3 @@ hr_status hr__host_grouped_dw(const void *args, hr_team *team)
 {
     return grouped_run(args, team, expert_dw);
 }
-
-hr_status hr__host_numbers(const void *args, hr_team *team)
-{
-    const hr__numbers_args *a = args;
-    memcpy(a->to, a->number, (size_t)a->count * sizeof a->number[0]);
-    return HR_OK;
-}

@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include "base/try.h" /* HR_TRY */
+#include "support/backend.h"
 #include "unit/moe/moe_drive.h"
 #include <string.h>
 
@@ -52,7 +53,8 @@ static hr_status drive_rank(hr_group *world, void *arg)
 
 void drive_passes(drive d)
 {
-    const hr_local_opts o = {HR_INIT(hr_local_opts), .timeout_s = 60.0,
+    const hr_local_opts o = {HR_INIT(hr_local_opts), .backend = test_backend(),
+                             .timeout_s = 60.0,
                              .device = {HR_INIT(hr_device_opts), .poison = d.poison}};
     hr_status st = hr_local_run(d.c->ranks, &o, drive_rank, &d);
 

@@ -1,5 +1,6 @@
 #include "unit/moe/moe_runs.h"
 #include "base/try.h" /* HR_TRY */
+#include "support/backend.h"
 
 typedef struct step {
     int b, slot, backward;
@@ -77,6 +78,7 @@ hr_status run_case(moe_run *run)
 {
     const hr_local_opts opts = {
         HR_INIT(hr_local_opts),
+        .backend = test_backend(),
         .timeout_s = 60.0,
         .device = {HR_INIT(hr_device_opts), .memory = run->memory},
     };

@@ -9,6 +9,7 @@
 
 #include "base/try.h"      /* HR_TRY */
 #include "moe/moe_route.h" /* the buffers themselves */
+#include "support/backend.h"
 #include "unit/moe/moe_drive.h"
 #include <math.h>
 #include <stdlib.h>
@@ -272,7 +273,8 @@ static hr_status overfull_rank(hr_group *world, void *arg)
 
 static void run_overfull(overfull *o)
 {
-    const hr_local_opts opts = {HR_INIT(hr_local_opts), .timeout_s = 60.0};
+    const hr_local_opts opts = {HR_INIT(hr_local_opts), .backend = test_backend(),
+                                .timeout_s = 60.0};
 
     assert_int_equal(hr_local_run(2, &opts, overfull_rank, o), HR_OK);
     assert_int_equal(o->again[0], HR_OK);

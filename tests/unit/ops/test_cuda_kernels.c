@@ -18,7 +18,6 @@ enum kind {
     I32_OUT,  /* written */
     PERMUTED, /* read; i32, each of 0..count-1 once */
     I64,      /* read; given */
-    I64_OUT,
 };
 
 /* A pointer in the struct of arguments. */
@@ -49,12 +48,12 @@ static void (*reverse)(int yes);
 
 static size_t size_of(enum kind kind)
 {
-    return kind == F64_OUT || kind == I64 || kind == I64_OUT ? 8 : 4;
+    return kind == F64_OUT || kind == I64 ? 8 : 4;
 }
 
 static bool is_out(enum kind kind)
 {
-    return kind == F32_OUT || kind == F64_OUT || kind == I32_OUT || kind == I64_OUT;
+    return kind == F32_OUT || kind == F64_OUT || kind == I32_OUT;
 }
 
 static void *make(const struct operand *o, uint64_t seed)
@@ -69,8 +68,6 @@ static void *make(const struct operand *o, uint64_t seed)
             ((float *)p)[i] = (float)x;
         else if (o->kind == F64_OUT)
             ((double *)p)[i] = x;
-        else if (o->kind == I64_OUT)
-            ((int64_t *)p)[i] = -1;
         else if (o->kind == PERMUTED)
             ((int32_t *)p)[i] = (int32_t)((i * 7 + 3) % o->count); /* 7 divides none */
         else
@@ -110,8 +107,6 @@ static double number(const void *p, enum kind kind, int64_t i)
         return (double)((const float *)p)[i];
     case F64_OUT:
         return ((const double *)p)[i];
-    case I64_OUT:
-        return (double)((const int64_t *)p)[i];
     default:
         return (double)((const int32_t *)p)[i];
     }
@@ -163,8 +158,6 @@ static void rows_are_added_and_moved(void **state)
         CHECK(add, a, 0, OP(add, out, a.count, F32_OUT), OP(add, a, a.count, F32),
               OP(add, b, a.count, F32));
     }
-    hr__numbers_args put = {.count = 5, .number = {7, -2, 1LL << 40, 0, 9}};
-    CHECK(numbers, put, 0, OP(numbers, to, 5, I64_OUT));
     hr__rows_args g = {.n = 41, .from = 29, .width = 37};
     CHECK(gather, g, 0, OP(rows, out, 41 * 37, F32_OUT), OP(rows, x, 29 * 37, F32),
           OP_OF(rows, map, 41, I32, 29, NULL));
@@ -231,8 +224,8 @@ static void products_take_operands_either_way(void **state)
                                .a_across = bits & 1,
                                .b_across = bits & 2,
                                .add = bits & 4};
-            CHECK(gemm, a, 1e-6, OP(gemm, c, m * n, F32_OUT),
-                  OP(gemm, a, m * k, F32), OP(gemm, b, n * k, F32));
+            CHECK(gemm, a, 1e-6, OP(gemm, c, m * n, F32_OUT), OP(gemm, a, m * k, F32),
+                  OP(gemm, b, n * k, F32));
         }
 }
 
