@@ -2,6 +2,7 @@
  * ended by 0; rank 0's goes to all. */
 #include "train_compare.h"
 #include "option_text.h"
+#include "safetensors_sum.h"
 #include "share.h"
 #include <stdlib.h>
 #include <string.h>
@@ -34,14 +35,11 @@ static void put_options(FILE *to, const train_options *o)
     }
 }
 
-/* FNV-1a: against accidents. */
 static void put_sum(FILE *to, const void *bytes, size_t n)
 {
-    const uint8_t *at = bytes;
-    uint64_t h = 0xcbf29ce484222325u;
-    for (size_t i = 0; i < n; i++)
-        h = (h ^ at[i]) * 0x100000001b3u;
-    fprintf(to, "%zu bytes, fnv1a64:%016llx", n, (unsigned long long)h);
+    char text[ST_SUM_TEXT];
+    hr_app_st_sum_text(hr_app_st_sum_bytes(0, bytes, n), text);
+    fprintf(to, "%zu bytes, %s", n, text);
 }
 
 static hr_status put_schedule(FILE *to, const pipeline *p)

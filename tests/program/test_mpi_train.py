@@ -94,7 +94,7 @@ class MpiTrain(mpi_kit.Case):
     def test_ranks_that_were_told_differently_end_all(self):
         other = self.write("other", b"some other text, which is long enough to train on. " * 200)
         for told, named in (({"lr": 0.001}, ("--lr is '0.001' here", "'0.003' on rank 0")),
-                            ({"data": other}, ("the training text of --data", "fnv1a64:"))):
+                            ({"data": other}, ("the training text of --data", " bytes, "))):
             with self.subTest(**told):
                 said = self.fails(self.two(self.out, {}, told), 1, *named)
                 self.assertIn("rank 1: ", said)
@@ -127,6 +127,17 @@ class MpiTrain(mpi_kit.Case):
         self.done(mpirun((1, words), (1, other + words)))
         (begin, end), (begin1, end1) = (spans(self.out)[rank] for rank in (0, 1))
         self.assertLess(max(begin, begin1), min(end, end1))
+
+
+class MpiOfAnotherKind(program_kit.Case):
+    """Each of two processes would train for itself, into one folder."""
+
+    def test_a_launcher_that_the_build_does_not_know_is_refused(self):
+        on, why = mpi_kit.engine()
+        told = {**os.environ, "PMI_SIZE": "2", "PMI_RANK": "0"}
+        named = "2 processes were started, but " if on else f"would each train for itself: hr_mpi_run: {why}"
+        self.check(run(tiny(out=self.out), env=told), 2, named)
+        self.assertFalse(self.out.exists())
 
 
 if __name__ == "__main__":
