@@ -1,5 +1,5 @@
-/* A test double of the part of cuBLAS that Headrace calls: products by the processor's BLAS, as host functions of
- * the stream that the double of the CUDA runtime made. It minds what cuBLAS minds: that a handle has been
+/* A test double of the part of cuBLAS that Headrace calls: products by the processor's BLAS, as work of the GPU
+ * on the stream that the double of the CUDA runtime made. It minds what cuBLAS minds: that a handle has been
  * created, that the stream comes before its workspace, that leading dimensions are wide enough. */
 #include <cblas.h>
 #include <cublas_v2.h>
@@ -79,7 +79,7 @@ EXPORT cublasStatus_t cublasSetAtomicsMode(cublasHandle_t h, cublasAtomicsMode_t
                                                    : CUBLAS_STATUS_INVALID_VALUE;
 }
 
-static void CUDART_CB run(void *arg)
+static void run(void *arg)
 {
     product *p = arg;
     cblas_sgemm(CblasColMajor, p->a_op, p->b_op, p->m, p->n, p->k, p->alpha, p->a,
@@ -96,13 +96,13 @@ static bool is_wide(int ld, cublasOperation_t op, int rows, int cols)
 /* Through the runtime that made the stream, which HEADRACE_CUDART names. */
 static cudaError_t put(cudaStream_t stream, product *p)
 {
-    cudaError_t (*host_func)(cudaStream_t, cudaHostFn_t, void *) = NULL;
+    int (*gpu_work)(void *stream, void (*fn)(void *arg), void *arg) = NULL;
     void *runtime = dlopen(getenv("HEADRACE_CUDART"), RTLD_NOW | RTLD_NOLOAD);
-    void *f = runtime ? dlsym(runtime, "cudaLaunchHostFunc") : NULL;
+    void *f = runtime ? dlsym(runtime, "headrace_double_gpu_work") : NULL;
     if (f == NULL)
         return cudaErrorInitializationError;
-    memcpy(&host_func, &f, sizeof f);
-    cudaError_t e = host_func(stream, run, p);
+    memcpy(&gpu_work, &f, sizeof f);
+    cudaError_t e = (cudaError_t)gpu_work(stream, run, p);
     dlclose(runtime);
     return e;
 }

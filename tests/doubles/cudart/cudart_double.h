@@ -7,7 +7,8 @@
  * Environment:
  *   HEADRACE_DOUBLE_DEVICES=n     how many GPUs there are; 1 (-1: none, without an error)
  *   HEADRACE_DOUBLE_PLAIN=1       they have neither pools of memory nor managed memory
- *   HEADRACE_DOUBLE_HIDDEN=1      the host cannot read memory of the device, as on hardware
+ *   HEADRACE_DOUBLE_HIDDEN=1      the host cannot touch memory of the device while no work of the GPU runs;
+ *                                 on hardware it never can
  *   HEADRACE_DOUBLE_FAIL=n:code   from its loading on the n-th call fails with that code
  *   HEADRACE_DOUBLE_REPORT=1      when loaded with it: at exit a line on standard error: calls, and what still lives
  */
@@ -37,6 +38,11 @@ bool headrace_double_failed(void);
 void headrace_double_count(double_live *out);
 /* An attribute (enum cudaMemPoolAttr) of the pool that was made last; -1: not set. */
 int64_t headrace_double_pool_attribute(int which);
+/* For other doubles: `fn` runs as work of the GPU in the order of the stream (a cudaStream_t), and reaches
+ * memory of the device; a cudaError_t. Where it waits for others it may say that it touches none meanwhile
+ * by gpu_works(false), then gpu_works(true). */
+int headrace_double_gpu_work(void *stream, void (*fn)(void *arg), void *arg);
+void headrace_double_gpu_works(bool begins);
 /* Flags and priority of the stream or event that was made last. */
 int headrace_double_last_priority(void);
 unsigned headrace_double_last_event_flags(void);

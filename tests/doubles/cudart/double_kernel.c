@@ -60,7 +60,9 @@ static void run_kernel(work *w)
     launch *l = w->kernel;
     const char *wrong = NULL;
     if (double_touch_begin(w)) {
+        headrace_double_gpu_works(true);
         wrong = simt_run(l->kernel, l->grid, l->block, l->shared, l->packed);
+        headrace_double_gpu_works(false);
         double_touch_end();
     }
     if (wrong)

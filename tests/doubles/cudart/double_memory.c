@@ -1,5 +1,5 @@
-/* Memory: blocks are known, so that fills and copies can be checked. A block of the device may be hidden:
- * its address is then reserved and cannot be touched, and its bytes lie elsewhere. */
+/* Memory: blocks are known, so that fills and copies can be checked. A block of the device may be hidden: at
+ * its address it can be touched only while work of the GPU runs; copies and fills go to its bytes elsewhere. */
 #include "double_impl.h"
 
 #include <stdlib.h>
@@ -76,14 +76,14 @@ static char *map(size_t bytes, int protection, int file)
     return p == MAP_FAILED ? NULL : p;
 }
 
-/* Two views of the same bytes, one of which is an address only. */
+/* Two views of the same bytes, one of which is for the GPU. */
 static bool map_hidden(block *b)
 {
     b->file = memfd_create("cudart_double", MFD_CLOEXEC);
     if (b->file < 0 || ftruncate(b->file, (off_t)b->bytes) != 0)
         return false;
     b->bytes_at = map(b->bytes, PROT_READ | PROT_WRITE, b->file);
-    b->base = map(b->bytes, PROT_NONE, -1);
+    b->base = map(b->bytes, PROT_NONE, b->file);
     return b->bytes_at && b->base;
 }
 
@@ -117,6 +117,24 @@ static void unmap(block *b)
     free(b);
 }
 
+static int gpu_works; /* blocks_mu; how much work of the GPU runs */
+
+static void protect(const block *b, int protection)
+{
+    if (b->file >= 0 && mprotect(b->base, b->bytes, protection) != 0)
+        abort();
+}
+
+void headrace_double_gpu_works(bool begins)
+{
+    pthread_mutex_lock(&blocks_mu);
+    bool edge = gpu_works == (begins ? 0 : 1);
+    gpu_works += begins ? 1 : -1;
+    for (block *b = edge ? blocks : NULL; b; b = b->next)
+        protect(b, begins ? PROT_READ | PROT_WRITE : PROT_NONE);
+    pthread_mutex_unlock(&blocks_mu);
+}
+
 static bool map_block(block *b)
 {
     b->file = -1;
@@ -141,6 +159,8 @@ static cudaError_t add(block_kind kind, size_t bytes, void **out)
     pthread_mutex_lock(&blocks_mu);
     b->next = blocks;
     blocks = b;
+    if (gpu_works > 0)
+        protect(b, PROT_READ | PROT_WRITE);
     pthread_mutex_unlock(&blocks_mu);
     return cudaSuccess;
 }
