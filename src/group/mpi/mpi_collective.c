@@ -350,7 +350,9 @@ static hr_status run(const hr__post *p)
     hr__doing_bytes(&m->doing, entry.bytes);
     HR_TRY(hr__mpi_step_run(&step));
     int64_t met = k.x->met_ns;
-    HR_TRY(check_all(&k));
+    hr_status agreed = check_all(&k);
+    if (agreed < 0)
+        return hr__mpi_step_fail(&step, agreed); /* bytes were asked for already */
     HR_TRY(finish(&k, &step));
     m->ops++;
     hr__op_spans(entry.op, arrived, met);

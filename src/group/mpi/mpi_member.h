@@ -52,6 +52,8 @@ typedef struct hr__mpi_step {
 /* Start what was added to the exchange and see it through: the time limit, ranks that have gone, failures
  * of the job. After an error nothing of it comes in any more. */
 hr_status hr__mpi_step_run(const hr__mpi_step *step);
+/* The same for what is found when it is through. Returns the job's failure. */
+hr_status hr__mpi_step_fail(const hr__mpi_step *step, hr_status st);
 /* For steps of all members: who is there, who is missing, and where they are. */
 hr_status hr__mpi_step_late(const hr__mpi_step *step);
 hr__where hr__mpi_step_where(const hr__mpi_step *step);

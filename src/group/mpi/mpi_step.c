@@ -80,6 +80,14 @@ static bool others_go_on(const hr__mpi_step *s)
     return hr__mpi_wait(s->m->job, &w) == HR_OK;
 }
 
+hr_status hr__mpi_step_fail(const hr__mpi_step *s, hr_status st)
+{
+    /* Peers end the sooner, and leave our messages alone. */
+    hr__mpi_fail(s->m->job, st);
+    hr__exchange_drop(s->x);
+    return hr__mpi_status(s->m->job);
+}
+
 hr_status hr__mpi_step_run(const hr__mpi_step *s)
 {
     hr__mpi_job *job = s->m->job;
@@ -95,12 +103,7 @@ hr_status hr__mpi_step_run(const hr__mpi_step *s)
     if (st < 0 && begun == HR_OK && s->all_or_none && hr__mpi_failed(job) &&
         others_go_on(s))
         return HR_OK;
-    if (st < 0) {
-        hr__mpi_fail(job, st); /* peers end the sooner, and leave our messages alone */
-        hr__exchange_drop(s->x);
-        return hr__mpi_status(job);
-    }
-    return HR_OK;
+    return st < 0 ? hr__mpi_step_fail(s, st) : HR_OK;
 }
 
 /* ---- on the issuing threads ---- */
