@@ -103,10 +103,10 @@ HR_API size_t hr_timeline_dropped(const hr_timeline *t); /* spans that did not f
 /* The lanes of one rank as bytes, for a timeline in another process of the same program; and back, into lanes
  * of their own, with `add_ns` added to all times: clocks of two hosts do not begin together.
  *
- * Owner:   *bytes is the caller's, for free().
+ * Owner:   *out is the caller's, for free().
  * Errors:  ERR_NOMEM; ERR_PARSE "timeline_pack" for bytes that are none, of which some lanes may be in. */
-HR_API HR_RESULT hr_status hr_timeline_pack(const hr_timeline *t, int rank,
-                                            void **bytes, size_t *n);
+HR_API HR_RESULT hr_status hr_timeline_pack(const hr_timeline *t, int rank, void **out,
+                                            size_t *bytes);
 HR_API HR_RESULT hr_status hr_timeline_unpack(hr_timeline *t, const void *bytes,
                                               size_t n, int64_t add_ns);
 

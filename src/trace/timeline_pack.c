@@ -30,22 +30,24 @@ typedef struct packed_span {
 
 /* ---- packing ------------------------------------------------------------------------------- */
 
-typedef struct names {
-    const char **
+typedef struct known_name {
+    const char *
         text; /* by address: those of spans live for ever, those of lanes long enough */
-    int32_t *at;
+    int32_t at;
+} known_name;
+
+typedef struct names {
+    known_name *list;
     int32_t n, cap, bytes;
 } names;
 
 static hr_status name_room(names *w)
 {
     int32_t cap = w->cap ? 2 * w->cap : 64;
-    const char **text = realloc(w->text, (size_t)cap * sizeof *text);
-    w->text = text ? text : w->text;
-    int32_t *at = text ? realloc(w->at, (size_t)cap * sizeof *at) : NULL;
-    w->at = at ? at : w->at;
-    if (!at)
+    known_name *list = realloc(w->list, (size_t)cap * sizeof *list);
+    if (!list)
         return hr_fail(HR_ERR_NOMEM, NULL, "no memory for the names of a timeline");
+    w->list = list;
     w->cap = cap;
     return HR_OK;
 }
@@ -53,8 +55,8 @@ static hr_status name_room(names *w)
 static int32_t name_find(const names *w, const char *text)
 {
     for (int32_t i = 0; i < w->n; i++)
-        if (w->text[i] == text)
-            return w->at[i];
+        if (w->list[i].text == text)
+            return w->list[i].at;
     return NO_NAME;
 }
 
@@ -64,8 +66,7 @@ static hr_status name_add(names *w, const char *text)
         return HR_OK;
     if (w->n == w->cap)
         HR_TRY(name_room(w));
-    w->text[w->n] = text;
-    w->at[w->n++] = w->bytes;
+    w->list[w->n++] = (known_name){text, w->bytes};
     w->bytes += (int32_t)strlen(text) + 1;
     return HR_OK;
 }
@@ -122,7 +123,7 @@ static void put_all(char *to, const head *h, const hr_timeline *t, const names *
 {
     put(&to, h, sizeof *h);
     for (int32_t i = 0; i < w->n; i++)
-        put(&to, w->text[i], strlen(w->text[i]) + 1);
+        put(&to, w->list[i].text, strlen(w->list[i].text) + 1);
     for (int i = 0; i < hr_timeline_lanes(t); i++) {
         const hr_lane *lane = hr_timeline_lane_at(t, i);
         if (hr_lane_rank(lane) == h->rank)
@@ -144,8 +145,7 @@ hr_status hr_timeline_pack(const hr_timeline *t, int rank, void **out, size_t *b
                      *bytes);
     if (st == HR_OK)
         put_all(*out, &h, t, &w);
-    free(w.text);
-    free(w.at);
+    free(w.list);
     return st;
 }
 

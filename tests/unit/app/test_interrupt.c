@@ -48,11 +48,44 @@ static void the_second_ends_the_process(void **state)
     assert_int_equal(child(SIGTERM, 2), EXIT_INTERRUPTED);
 }
 
+static void note_run(void *times)
+{
+    ++*(int *)times;
+}
+
+/* How often what watches has run in a child that raises SIGTERM, or does not; and who may say so. */
+static int watched(bool raised)
+{
+    pid_t pid = fork();
+    if (pid == 0) {
+        int times = 0;
+        if (hr_app_interrupt_install() < 0 ||
+            hr_app_interrupt_watch(note_run, &times) < 0)
+            _exit(NOT_NOTED);
+        if (raised)
+            raise(SIGTERM);
+        hr_app_interrupt_unwatch();
+        _exit(hr_app_interrupt_tell() && !hr_app_interrupt_tell() ? times : NOT_NOTED);
+    }
+    int status = 0;
+    assert_true(pid > 0);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static void who_watches_runs_once_where_there_was_a_signal(void **state)
+{
+    assert_int_equal(watched(true), 1);
+    assert_int_equal(watched(false), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_first_is_noted),
         cmocka_unit_test(the_second_ends_the_process),
+        cmocka_unit_test(who_watches_runs_once_where_there_was_a_signal),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
