@@ -37,7 +37,7 @@ static int64_t missing_with(const hr__mpi_exchange *x, int peer, bool send)
 static hr_status late(const hr__mpi_step *s)
 {
     hr__mpi_job *job = s->m->job;
-    char silent[128] = "", deaf[128] = "", others[400] = "";
+    char silent[128] = "", deaf[128] = "", others[600] = "";
     bool *absent = calloc((size_t)job->n, sizeof *absent);
     if (!absent)
         return HR_ERR_TIMEOUT;

@@ -231,20 +231,59 @@ static hr_status all_answered(void *arg)
     return HR_OK;
 }
 
+static question put_question(hr__mpi_job *job, const bool *to, uint64_t key)
+{
+    question q = {job, to, atomic_fetch_add(&job->questions, 1) + 1};
+    hr__note note = {.kind = HR__NOTE_ASK, .phase = q.number, .key = key};
+    for (int r = 0; r < job->n; r++)
+        if (to[r] && r != job->rank)
+            post(job, &note, r);
+    return q;
+}
+
+/* False if that failed. */
+static bool wait_for_answers(question *q)
+{
+    hr__mpi_waiting w = {.look = all_answered,
+                         .arg = q,
+                         .deadline_ns = hr_now_ns() + answer_ns,
+                         .deaf = true};
+    return hr__mpi_wait(q->job, &w) >= 0;
+}
+
+static void add_silent(const hr__mpi_job *job, int r, char *buf, size_t cap)
+{
+    size_t len = strlen(buf);
+    snprintf(buf + len, cap - len,
+             "; rank %d (host %s) does not answer: it has stopped, or is busy "
+             "outside of all operations",
+             r, job->peers[r].host);
+}
+
+/* Who is missed waits itself, and at the end of a row of those who wait is one that does not come. */
+static void name_silent(hr__mpi_job *job, const bool *asked, uint64_t key, char *buf,
+                        size_t cap)
+{
+    bool *rest = calloc((size_t)job->n, sizeof *rest);
+    if (!rest)
+        return;
+    for (int r = 0; r < job->n; r++)
+        rest[r] = r != job->rank && !asked[r] && !atomic_load(&job->peers[r].gone);
+    question q = put_question(job, rest, key);
+    bool waited = wait_for_answers(&q);
+    for (int r = 0; waited && r < job->n; r++)
+        if (rest[r] && !has_answered(&q, r))
+            add_silent(job, r, buf, cap);
+    free(rest);
+}
+
 void hr__mpi_ask(hr__mpi_job *job, const bool *missing, uint64_t key, char *buf,
                  size_t cap)
 {
+    bool all = true;
     pthread_mutex_lock(&job->asking);
-    question q = {job, missing, atomic_fetch_add(&job->questions, 1) + 1};
-    hr__note note = {.kind = HR__NOTE_ASK, .phase = q.number, .key = key};
-    for (int r = 0; r < job->n; r++)
-        if (missing[r] && r != job->rank)
-            post(job, &note, r);
-    hr__mpi_waiting w = {.look = all_answered,
-                         .arg = &q,
-                         .deadline_ns = hr_now_ns() + answer_ns,
-                         .deaf = true};
-    if (hr__mpi_wait(job, &w) < 0)
+    question q = put_question(job, missing, key);
+    if (!wait_for_answers(&q))
         buf[0] = '\0';
     for (int r = 0; r < job->n; r++) {
         size_t len = strlen(buf);
@@ -253,10 +292,10 @@ void hr__mpi_ask(hr__mpi_job *job, const bool *missing, uint64_t key, char *buf,
         if (has_answered(&q, r))
             snprintf(buf + len, cap - len, "%s", job->peers[r].answer);
         else
-            snprintf(buf + len, cap - len,
-                     "; rank %d (host %s) does not answer: it has stopped, or is busy "
-                     "outside of all operations",
-                     r, job->peers[r].host);
+            add_silent(job, r, buf, cap);
+        all = all && has_answered(&q, r);
     }
+    if (all)
+        name_silent(job, missing, key, buf, cap);
     pthread_mutex_unlock(&job->asking);
 }

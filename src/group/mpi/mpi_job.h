@@ -110,8 +110,8 @@ void hr__mpi_leave(hr__mpi_job *job);
 bool hr__mpi_gone(const hr__mpi_job *job, int rank);
 /* Append the operations that this rank is in. */
 void hr__mpi_under_way(hr__mpi_job *job, char *buf, size_t cap);
-/* Append where the ranks with missing[] are, as they say, or that they do not answer. `key`: in which
- * group they are missed. */
+/* Append where the ranks with missing[] are, as they say, or that they do not answer; where all of them do, who
+ * of the others does not. `key`: in which group they are missed. */
 void hr__mpi_ask(hr__mpi_job *job, const bool *missing, uint64_t key, char *buf,
                  size_t cap);
 

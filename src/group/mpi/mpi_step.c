@@ -46,7 +46,7 @@ hr_status hr__mpi_step_late(const hr__mpi_step *s)
 {
     hr__mpi_job *job = s->m->job;
     int n = s->m->base.size;
-    char present[96] = "", missing[96] = "", bytes[32] = "", others[400] = "";
+    char present[96] = "", missing[96] = "", bytes[32] = "", others[600] = "";
     bool *absent = calloc((size_t)job->n + (size_t)n, sizeof *absent);
     if (!absent)
         return HR_ERR_TIMEOUT;
