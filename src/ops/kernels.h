@@ -131,10 +131,26 @@ typedef struct hr__adamw_args {
     X(add)                                                                             \
     X(embedding)                                                                       \
     X(embedding_back)                                                                  \
-    X(rmsnorm) X(rmsnorm_back) X(gemm) X(grouped) X(grouped_dx) X(grouped_dw)          \
-        X(attention) X(attention_back) X(swiglu) X(swiglu_back) X(router)              \
-            X(router_back) X(sort_choices) X(gather) X(combine) X(permute_probs)       \
-                X(cross_entropy) X(cross_entropy_back) X(sum_squares) X(adamw)
+    X(rmsnorm)                                                                         \
+    X(rmsnorm_back)                                                                    \
+    X(gemm)                                                                            \
+    X(grouped)                                                                         \
+    X(grouped_dx)                                                                      \
+    X(grouped_dw)                                                                      \
+    X(attention)                                                                       \
+    X(attention_back)                                                                  \
+    X(swiglu)                                                                          \
+    X(swiglu_back)                                                                     \
+    X(router)                                                                          \
+    X(router_back)                                                                     \
+    X(sort_choices)                                                                    \
+    X(gather)                                                                          \
+    X(combine)                                                                         \
+    X(permute_probs)                                                                   \
+    X(cross_entropy)                                                                   \
+    X(cross_entropy_back)                                                              \
+    X(sum_squares)                                                                     \
+    X(adamw)
 
 #define HR__KERNEL_FORMS(name)                                                         \
     hr_status hr__host_##name(const void *args, hr_team *team);                        \

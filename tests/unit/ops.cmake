@@ -33,3 +33,6 @@ if(TARGET cublas_double)
   set_tests_properties(${managed_tests} PROPERTIES TIMEOUT 300 LABELS cuda
     ENVIRONMENT "${on_double};HEADRACE_CUDA_MEMORY=managed")
 endif()
+if(HEADRACE_NVCC AND HEADRACE_CUBLAS AND NOT HEADRACE_SANITIZE) # it is large
+  hr_test(cuda.cublas SOURCES ops/test_cublas_load.c ROOMS ops LIBS hr_cuda_headers LABELS cuda)
+endif()
