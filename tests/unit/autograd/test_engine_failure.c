@@ -210,7 +210,7 @@ static void memory_may_run_out_anywhere(void **state)
         hr_device *small;
         hr_device_opts opts = {HR_INIT(hr_device_opts), .memory = limit};
         hr_mem_stats stats;
-        kit_ok(hr_device_open("host", &opts, &small));
+        kit_ok(hr_device_open(test_backend(), &opts, &small));
         hr_device_set_current(small);
         hr_status st = small_step();
         assert_true(st == HR_OK || st == HR_ERR_NOMEM);

@@ -8,11 +8,12 @@
 #include <cmocka.h>
 
 #include "headrace/pipeline.h"
+#include "support/backend.h"
 
 static hr_device *open_device(void)
 {
     hr_device *dev;
-    assert_int_equal(hr_device_open("host", NULL, &dev), HR_OK);
+    assert_int_equal(hr_device_open(test_backend(), NULL, &dev), HR_OK);
     hr_device_set_current(dev);
     return dev;
 }

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "headrace/pipeline.h"
+#include "support/backend.h"
 
 enum { N = 4 };
 
@@ -56,7 +57,7 @@ static hr_status pass_by_pass(void *ctx, hr_node *node, hr_tensor *const *output
 
 static int setup(void **state)
 {
-    if (hr_device_open("host", NULL, &dev) < 0)
+    if (hr_device_open(test_backend(), NULL, &dev) < 0)
         return -1;
     hr_device_set_current(dev);
     return 0;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "headrace/pipeline.h"
+#include "support/backend.h"
 
 enum { N = 6 };
 
@@ -81,7 +82,7 @@ static hr_status forward(void *ctx, hr_node *node, hr_tensor *const *in, int n,
 static int setup(void **state)
 {
     hr_stream_opts opts = {HR_INIT(hr_stream_opts), .name = "communication"};
-    if (hr_device_open("host", NULL, &dev) < 0)
+    if (hr_device_open(test_backend(), NULL, &dev) < 0)
         return -1;
     hr_device_set_current(dev);
     return hr_stream_create(dev, &opts, &comm) < 0 || hr_event_create(dev, &event) < 0;

@@ -10,12 +10,13 @@
 
 #include "headrace/autograd.h"
 #include "headrace/pipeline.h"
+#include "support/backend.h"
 
 static hr_device *dev;
 
 static int setup(void **state)
 {
-    if (hr_device_open("host", NULL, &dev) < 0)
+    if (hr_device_open(test_backend(), NULL, &dev) < 0)
         return -1;
     hr_device_set_current(dev);
     return 0;

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "headrace/tensor.h"
+#include "support/backend.h"
 #include <semaphore.h>
 #include <string.h>
 
@@ -18,7 +19,7 @@ static hr_device *kit_dev;
 static inline int kit_open(void **state)
 {
     hr_device_opts opts = {HR_INIT(hr_device_opts), .poison = 1};
-    if (hr_device_open("host", &opts, &kit_dev) < 0)
+    if (hr_device_open(test_backend(), &opts, &kit_dev) < 0)
         return -1;
     hr_device_set_current(kit_dev);
     return 0;

@@ -87,7 +87,7 @@ static void memory_limit_is_an_error_and_leaves_nothing(void **state)
     const int64_t many[1] = {1000};
     hr_storage *st;
     hr_tensor *t;
-    kit_ok(hr_device_open("host", &opts, &small));
+    kit_ok(hr_device_open(test_backend(), &opts, &small));
     hr_device_set_current(small);
     assert_int_equal(hr_storage_create(hr_stream_current(), 1000, &st), HR_ERR_NOMEM);
     assert_null(st);
