@@ -6,6 +6,7 @@ import program_kit
 from program_kit import run, tiny
 
 LIMITS = range(240, 4000, 40)  # MiB of addresses; the first with which it runs ends them
+ONE_BLAS_THREAD = "OPENBLAS_NUM_THREADS=1"  # else there is room for as many as there are CPUs, or none
 CAUSES = "(no memory|no thread|cannot start its thread|the system gives no more|Cannot allocate)"
 
 
@@ -17,8 +18,8 @@ def at_most(mebibytes):
 class MemoryLimit(program_kit.Case):
     def test_whatever_there_is_no_room_for_is_named(self):
         limits = iter(LIMITS)
-        while (ended := run(tiny(out=self.out, ep=1, cores=1),
-                            preexec_fn=at_most(next(limits)))).status != 0:
+        words = ["env", ONE_BLAS_THREAD] + tiny(out=self.out, ep=1, cores=1)
+        while (ended := run(words, preexec_fn=at_most(next(limits)))).status != 0:
             self.assertEqual(ended.status, 1, ended.err)
             self.assertRegex(ended.last, CAUSES)
             self.only_whole_files(self.out)
