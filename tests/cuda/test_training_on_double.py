@@ -38,9 +38,13 @@ class OnDouble(program_kit.Case):
 
     def test_a_call_that_fails_ends_the_run_with_its_name(self):
         self.layout = {}
-        ended = self.check(self.cuda(HEADRACE_DOUBLE_FAIL="500:700"), 1)
-        self.assertIn("cudaErrorIllegalAddress, 700", ended.last)
-        self.assertEqual(ended.last.count("headrace train: failed:"), 1)
+        for n, code, words in ((2, 35, "older than the CUDA runtime needs"), (10, 2, "cudaErrorMemoryAllocation, 2"),
+                               (100, 400, "cudaErrorInvalidResourceHandle, 400"),
+                               (500, 700, "cudaErrorIllegalAddress, 700"),
+                               (1500, 719, "cudaErrorLaunchFailure, 719")):
+            with self.subTest(n=n):
+                ended = self.check(self.cuda(HEADRACE_DOUBLE_FAIL=f"{n}:{code}"), 1, words)
+                self.assertEqual(ended.last.count("headrace train: failed:"), 1)
 
     def test_transfers_of_the_host_are_refused_on_memory_of_the_gpu(self):
         self.check(self.cuda(HEADRACE_CUDA_MEMORY="device"), 1,
