@@ -10,6 +10,8 @@
  *     train_save.c    checkpoints, both ways, by what state_pieces.c says
  *     train_profile.c what layers cost, for `headrace plan`
  *     train_auto.c    --schedule auto, with train_trial.c
+ *     train_process.c a process that is one rank of several; before it trains train_compare.c, and at
+ *                     the end train_lanes.c
  *     train_report.c  metrics, progress, loss curve (rank 0)
  */
 #ifndef HR_APP_TRAIN_H

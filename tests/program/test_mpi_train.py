@@ -55,6 +55,8 @@ class MpiTrain(mpi_kit.Case):
         self.assertIn(" on 1 host", ended.out)
         self.assertNotIn("imitated", ended.out)
         self.assertEqual(ended.err.count("step 2/2"), 1)
+        helped = self.done(mpirun((2, command("train", help=True))))
+        self.assertEqual(helped.out.count("--micro-batch-size"), 1)
         dry = self.done(mpirun((2, tiny(out=self.folder / "dry", dry_run=True))))
         self.assertEqual(dry.out.count("training "), 1)
         self.assertFalse((self.folder / "dry").exists())
