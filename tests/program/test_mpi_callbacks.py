@@ -2,7 +2,7 @@
 ranks say of it, which is the same on all. PROGRAM is tests/mpi/pipeline_ranks.c."""
 import program_kit
 from mpi_job import Job
-from mpi_kit import mpirun
+from mpi_kit import mpirun, unless_few
 from program_kit import PROGRAM
 
 
@@ -27,6 +27,7 @@ class MpiCallbacks(program_kit.Case):
                 self.assertEqual(len(set(lines)), 1, lines)
                 self.assertRegex(lines[0], f"^ended: {cause}.* {at}$")
 
+    @unless_few
     def test_where_a_rank_stops_what_was_waited_for_is_named_and_who_stopped(self):
         lines = self.said("stop")  # of those that come to say it before the launcher ends all
         self.assertGreater(len(lines), 0)
