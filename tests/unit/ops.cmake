@@ -9,20 +9,22 @@ hr_test(unit.op_errors SOURCES ops/test_op_errors.c ${op_check} ROOMS ops)
 hr_test(unit.vec SOURCES ops/test_vec.c ${op_check} ROOMS ops)
 
 # The CUDA backend: its kernels, run by the test doubles of its libraries. All in both forms; and the programs
-# above once more, of which two are slow under sanitizers.
+# above once more, of which some are slow under sanitizers.
 if(TARGET cublas_double)
   hr_test(double.kernels SOURCES ops/test_cuda_kernels.c ${op_check} ROOMS ops LIBS ${CMAKE_DL_LIBS})
   set(double_tests kernels)
   set(programs row_ops slack routing_ops optimizer)
+  set(dispatching dispatch_order zero_copy staged_dispatch)
   if(NOT HEADRACE_SANITIZE)
     list(APPEND programs products attention)
+    list(APPEND dispatching dispatcher)
   endif()
   foreach(noun ${programs})
     add_test(NAME double.${noun} COMMAND test_unit_${noun} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
     list(APPEND double_tests ${noun})
   endforeach()
   # Their groups of threads copy by the host, which reaches managed memory only.
-  foreach(noun dispatcher dispatch_order zero_copy staged_dispatch)
+  foreach(noun ${dispatching})
     list(APPEND managed_tests double.${noun})
     add_test(NAME double.${noun} COMMAND test_unit_${noun} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
   endforeach()
