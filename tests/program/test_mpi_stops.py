@@ -73,6 +73,7 @@ class MpiStops(mpi_kit.Case):
         self.assertIn("interrupted by signal 15; rank 0 is in ", lines[0])
         self.sampled(self.out)
 
+    @unless_few
     def test_a_rank_that_was_told_to_end_ends_all(self):
         launcher, ranks = self.start(mpirun((2, tiny(out=self.out, **LONG))))
         os.kill(ranks[1], signal.SIGTERM)
@@ -94,6 +95,7 @@ class MpiStops(mpi_kit.Case):
         self.assertIn("missing: 0; rank 0 (host ", failed[0])
         self.assertIn("does not answer", failed[0])
 
+    @unless_few
     def test_what_cannot_be_written_ends_all_with_one_sentence(self):
         in_its_way = self.write("run/checkpoint", b"")
         said = self.fails(mpirun((2, tiny(out=self.out, ep=2))), 1,

@@ -77,6 +77,7 @@ class MpiTrain(mpi_kit.Case):
         self.assertEqual(metrics(self.out), metrics(options["out"]))
         self.assertEqual(left_by(self.out), former)
 
+    @unless_few
     def test_a_schedule_is_chosen_for_all(self):
         ended = self.done(mpirun((2, tiny(out=self.out, steps=6, pp=2, ep=1, layers=4,
                                           microbatches=6, schedule="auto"))))
@@ -89,10 +90,12 @@ class MpiTrain(mpi_kit.Case):
                    "--pp 2 x --dp 2 is 4 ranks", "3 processes were started")
         self.assertFalse(self.out.exists())
 
+    @unless_few
     def test_what_is_wrong_with_one_rank_s_options_ends_all(self):
         self.fails(self.two(self.out, {}, {"widht": 3}), 2, "rank 1", "--widht", "--width")
         self.assertFalse(self.out.exists())
 
+    @unless_few
     def test_ranks_that_were_told_differently_end_all(self):
         other = self.write("other", b"some other text, which is long enough to train on. " * 200)
         for told, named in (({"lr": 0.001}, ("--lr is '0.001' here", "'0.003' on rank 0")),
