@@ -26,6 +26,8 @@ cudaError_t double_enter(void);
         if (double_still(waiting))                                                     \
             return cudaErrorNotReady;                                                  \
         ENTER();                                                                       \
+        if (waiting) /* another thread has made the call that fails */                 \
+            return double_end(cudaErrorNotReady);                                      \
     } while (0)
 bool double_still(bool waiting);
 /* For `return`: the calling thread's last error becomes `e`, unless that is success. */
