@@ -4,16 +4,37 @@
 #include "ops/host/host_parts.h"
 #include <cblas.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 enum { TILE_ROWS = 256, TILE_COLS = 512, WORK_SPACE = 129 << 20 };
 
 static pthread_once_t blas_once = PTHREAD_ONCE_INIT;
+static bool memory_is_limited; /* set once */
 
-static void blas_one_thread(void)
+static bool limited(int resource)
+{
+    struct rlimit r;
+    return getrlimit(resource, &r) == 0 && r.rlim_cur != RLIM_INFINITY;
+}
+
+/* The kernel promises no more than it has. */
+static bool strict_overcommit(void)
+{
+    FILE *f = fopen("/proc/sys/vm/overcommit_memory", "re");
+    int mode = f ? fgetc(f) : EOF;
+    if (f)
+        fclose(f);
+    return mode == '2';
+}
+
+static void prepare_blas(void)
 {
     openblas_set_num_threads(1);
+    memory_is_limited =
+        limited(RLIMIT_AS) || limited(RLIMIT_DATA) || strict_overcommit();
 }
 
 static int64_t tile_count(const hr__gemm_args *g)
@@ -26,16 +47,15 @@ static int64_t least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* A work space for each thread that is in the BLAS: where the system gives it none it asks again for ever,
- * so ask first. */
+/* The BLAS has a work space for each thread that is in it. Where the system gives it none it asks again for
+ * ever, so ask first. */
 static hr_status ask_for_work_space(void)
 {
     void *at = mmap(NULL, WORK_SPACE, PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (at == MAP_FAILED)
         return hr_fail(HR_ERR_NOMEM, "memory",
-                       "no memory for what the BLAS wants of each thread, %d MiB",
-                       WORK_SPACE >> 20);
+                       "no memory for what the BLAS wants, %d MiB", WORK_SPACE >> 20);
     munmap(at, WORK_SPACE);
     return HR_OK;
 }
@@ -60,23 +80,22 @@ static void tile_product(const hr__gemm_args *g, int64_t tile)
                 (blasint)g->n);
 }
 
-/* A thread's first product is done while no other thread asks. */
+/* With little memory one at a time: then there is one work space, and it was there to be had. */
 static hr_status tile_run(const hr__gemm_args *g, int64_t tile)
 {
-    static pthread_mutex_t first = PTHREAD_MUTEX_INITIALIZER;
-    static _Thread_local bool has_asked;
-    hr_status st = HR_OK;
-    if (has_asked) {
+    static pthread_mutex_t alone = PTHREAD_MUTEX_INITIALIZER;
+    static bool has_space; /* alone */
+    if (!memory_is_limited) {
         tile_product(g, tile);
-        return st;
+        return HR_OK;
     }
-    pthread_mutex_lock(&first);
-    st = ask_for_work_space();
+    pthread_mutex_lock(&alone);
+    hr_status st = has_space ? HR_OK : ask_for_work_space();
     if (st >= 0) {
         tile_product(g, tile);
-        has_asked = true;
+        has_space = true;
     }
-    pthread_mutex_unlock(&first);
+    pthread_mutex_unlock(&alone);
     return st;
 }
 
@@ -88,7 +107,7 @@ static hr_status gemm_part(void *arg, int i)
 hr_status hr__host_gemm(const void *args, hr_team *team)
 {
     hr__gemm_args g = *(const hr__gemm_args *)args;
-    pthread_once(&blas_once, blas_one_thread);
+    pthread_once(&blas_once, prepare_blas);
     return hr__parts_run(team, tile_count(&g), gemm_part, &g);
 }
 
@@ -154,7 +173,7 @@ static hr_status grouped_run(const void *args, hr_team *team, expert_product pro
 {
     struct grouped g = {args, product};
     int64_t tiles = 0;
-    pthread_once(&blas_once, blas_one_thread);
+    pthread_once(&blas_once, prepare_blas);
     for (int64_t l = 0; l < g.args->experts; l++) {
         hr__gemm_args p = product(g.args, l);
         tiles += tile_count(&p);
