@@ -16,8 +16,8 @@ int hr_app_finish(const char *command, hr_status st)
     bool written = fflush(stdout) == 0 && !ferror(stdout);
     if (hr_app_interrupted()) {
         if (hr_app_interrupt_tell())
-            fprintf(stderr, "headrace %s: interrupted by signal %d\n", command,
-                    hr_app_interrupt_signal());
+            fprintf(stderr, "%sheadrace %s: interrupted by signal %d\n",
+                    hr_app_interrupt_cause(), command, hr_app_interrupt_signal());
         return EXIT_INTERRUPTED;
     }
     if (st >= 0 && !written)

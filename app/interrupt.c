@@ -18,6 +18,7 @@ enum { GRACE_MS = 600 };
 static atomic_int caught; /* the signal; 0: none */
 static atomic_bool told;  /* somebody has said so */
 static timer_t grace;     /* set before the handlers are, then constant */
+static _Atomic(const char *) cause;
 
 static struct {
     sem_t
@@ -38,16 +39,20 @@ static void on_signal(int signal)
     errno = before;
 }
 
+static void put(const char *text)
+{
+    ssize_t written = write(STDERR_FILENO, text, strlen(text));
+    (void)written; /* nobody is left to hear that it failed */
+}
+
 static void on_grace_over(int signal)
 {
-    static const char by_int[] = "headrace: interrupted by signal 2\n",
-                      by_term[] = "headrace: interrupted by signal 15\n";
     bool term = atomic_load(&caught) == SIGTERM;
-    ssize_t written = 0;
-    if (hr_app_interrupt_tell())
-        written = write(STDERR_FILENO, term ? by_term : by_int,
-                        term ? sizeof by_term - 1 : sizeof by_int - 1);
-    (void)written; /* nobody is left to hear that it failed */
+    if (hr_app_interrupt_tell()) {
+        put(hr_app_interrupt_cause());
+        put(term ? "headrace: interrupted by signal 15\n"
+                 : "headrace: interrupted by signal 2\n");
+    }
     _exit(EXIT_INTERRUPTED);
 }
 
@@ -82,6 +87,17 @@ int hr_app_interrupt_signal(void)
 bool hr_app_interrupt_tell(void)
 {
     return !atomic_exchange(&told, true);
+}
+
+void hr_app_interrupt_after(const char *line)
+{
+    atomic_store(&cause, line);
+}
+
+const char *hr_app_interrupt_cause(void)
+{
+    const char *line = atomic_load(&cause);
+    return line ? line : "";
 }
 
 /* ---- the watch ------------------------------------------------------------------------------ */

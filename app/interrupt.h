@@ -17,4 +17,8 @@ hr_status hr_app_interrupt_watch(void (*fn)(void *ctx), void *ctx);
 /* After it fn does not run any more; where there was a signal it has run. */
 void hr_app_interrupt_unwatch(void);
 
+/* What went wrong before a signal came, a line with its end: it is said with the signal. Constant from then on. */
+void hr_app_interrupt_after(const char *line);
+const char *hr_app_interrupt_cause(void); /* "": nothing did */
+
 #endif

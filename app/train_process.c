@@ -66,6 +66,16 @@ static hr_status work(const process *p, hr_group *world)
     return hr_group_rank(world) == 0 ? hr_app_dry_run(p->opts) : HR_OK;
 }
 
+/* Where the end takes long, because a rank does not come to it, the launcher may not wait for it. */
+static void note_cause(hr_group *world)
+{
+    static char line[1200];
+    if (hr_group_status(world) < 0) {
+        snprintf(line, sizeof line, "headrace train: failed: %s\n", hr_last_error());
+        hr_app_interrupt_after(line);
+    }
+}
+
 static hr_status as_rank(hr_group *world, void *process_)
 {
     char said[1024];
@@ -73,8 +83,10 @@ static hr_status as_rank(hr_group *world, void *process_)
     hr_status st = work(process_, world);
     snprintf(said, sizeof said, "%s", hr_last_error());
     const char *reason = hr_last_reason();
-    if (st < 0) /* before a signal can be the cause */
+    if (st < 0) { /* before a signal can be the cause */
         hr_group_abort(world, st);
+        note_cause(world);
+    }
     hr_app_interrupt_unwatch();
     return st < 0 ? hr_fail(st, reason, "%s", said) : st;
 }

@@ -80,12 +80,38 @@ static void who_watches_runs_once_where_there_was_a_signal(void **state)
     assert_int_equal(watched(false), 0);
 }
 
+/* What a child says that is told to end and does not, once it is ended. */
+static void what_had_failed_before_is_said_with_the_signal(void **state)
+{
+    int ends[2];
+    char said[128] = "";
+    assert_int_equal(pipe(ends), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        if (dup2(ends[1], STDERR_FILENO) < 0 || hr_app_interrupt_install() < 0)
+            _exit(NOT_NOTED);
+        hr_app_interrupt_after("failed: no room\n");
+        raise(SIGTERM);
+        for (;;)
+            pause();
+    }
+    assert_true(pid > 0);
+    close(ends[1]);
+    size_t n = 0;
+    for (ssize_t got; (got = read(ends[0], said + n, sizeof said - 1 - n)) > 0;)
+        n += (size_t)got;
+    close(ends[0]);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    assert_string_equal(said, "failed: no room\nheadrace: interrupted by signal 15\n");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_first_is_noted),
         cmocka_unit_test(the_second_ends_the_process),
         cmocka_unit_test(who_watches_runs_once_where_there_was_a_signal),
+        cmocka_unit_test(what_had_failed_before_is_said_with_the_signal),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
