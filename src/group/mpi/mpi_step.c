@@ -42,11 +42,23 @@ static hr_status look(void *arg)
     return st;
 }
 
+/* Append the members with whom bytes are under way; of all of them something has come. */
+static void list_under_way(const hr__mpi_step *s, char *list, size_t room)
+{
+    for (int r = 0; r < s->m->base.size; r++)
+        for (int i = 0; i < s->x->n; i++)
+            if (s->x->legs[i].peer == r && s->x->legs[i].stage != HR__LEG_DONE) {
+                hr__list_rank(list, room, s->m->global[r]);
+                break;
+            }
+}
+
 hr_status hr__mpi_step_late(const hr__mpi_step *s)
 {
     hr__mpi_job *job = s->m->job;
     int n = s->m->base.size;
     char present[96] = "", missing[96] = "", bytes[32] = "", others[600] = "";
+    char under_way[96] = "";
     bool *absent = calloc((size_t)job->n + (size_t)n, sizeof *absent);
     if (!absent)
         return HR_ERR_TIMEOUT;
@@ -62,10 +74,13 @@ hr_status hr__mpi_step_late(const hr__mpi_step *s)
     free(absent);
     if (s->entry->bytes >= 0)
         snprintf(bytes, sizeof bytes, " (%lld bytes)", (long long)s->entry->bytes);
+    if (!missing[0])
+        list_under_way(s, under_way, sizeof under_way);
     return hr_fail(HR_ERR_TIMEOUT, "timeout",
-                   "waited %g s in %s%s; present: %s; missing: %s%s",
+                   "waited %g s in %s%s; present: %s; missing: %s%s%s%s",
                    (double)job->limit_ns * 1e-9, hr__mpi_step_where(s).text, bytes,
-                   present, missing, others);
+                   present, missing[0] ? missing : "none",
+                   under_way[0] ? "; bytes under way with: " : "", under_way, others);
 }
 
 /* The job has failed. Whoever had all heads by then has gone on to a call of MPI's own, which waits for all
