@@ -53,6 +53,7 @@ struct hr__channel {
     int *global;         /* [n] */
     hr__member *members; /* [n] */
     hr__meet work;       /* kernels of collectives */
+    atomic_int inside;   /* of them: how many members may touch each other's buffers */
     hr__meet host;       /* group_create() */
     int64_t last_ns;     /* when the last member of the running operation arrived */
     hr__channel *made;   /* what the last group_create() made */

@@ -12,6 +12,7 @@
 #include "group/local/local_manner.h"
 #include "group/local/local_symmetric.h"
 #include "group/reduce.h"
+#include <sched.h>
 #include <string.h>
 
 /* ---- agreement ---- */
@@ -194,6 +195,34 @@ static int64_t link_bytes(const hr__member *m, const hr__post *p)
 }
 
 /* ---- the kernel ---- */
+static hr_status meet_and_move(hr__member *m, const hr__post *p, const hr__entry *entry,
+                               int64_t *met_ns)
+{
+    HR_TRY(hr__channel_meet(m, &m->ch->work, entry, check_posts));
+    if (hr__job_failed(m->ch->job)) /* a member may have left */
+        return hr__job_status(m->ch->job);
+    *met_ns = m->ch->last_ns;
+    HR_TRY(hr__manner_delay_here(m));
+    return move(m, p, entry);
+}
+
+/* Buffers are borrowed until this ends, also where it fails: a member may be reading those of another. Who
+ * comes in after a failure looks for it and reads none. */
+static hr_status exchange(hr__member *m, const hr__post *p, const hr__entry *entry,
+                          int64_t *met_ns)
+{
+    atomic_int *inside = &m->ch->inside;
+    atomic_fetch_add(inside, 1);
+    hr_status st = meet_and_move(m, p, entry, met_ns);
+    atomic_fetch_sub(inside, 1);
+    if (st >= 0)
+        st = hr__channel_meet(m, &m->ch->work, entry, NULL);
+    /* They copy, or wake with the failure; one that is this member's own they have yet to hear of. */
+    while (st < 0 && hr__job_failed(m->ch->job) && atomic_load(inside) > 0)
+        sched_yield();
+    return st;
+}
+
 static hr_status run(hr__member *m, const hr__post *p)
 {
     hr__entry entry = {.op = hr__op_name(p->call.kind),
@@ -207,11 +236,7 @@ static hr_status run(hr__member *m, const hr__post *p)
     hr__doing_bytes(&m->doing, entry.bytes);
     t.arrived_ns = m->arrived_ns = hr_now_ns();
     m->posted = p;
-    HR_TRY(hr__channel_meet(m, &m->ch->work, &entry, check_posts));
-    t.last_ns = m->ch->last_ns;
-    HR_TRY(hr__manner_delay_here(m));
-    HR_TRY(move(m, p, &entry));
-    HR_TRY(hr__channel_meet(m, &m->ch->work, &entry, NULL));
+    HR_TRY(exchange(m, p, &entry, &t.last_ns));
     m->ops++;
     HR_TRY(hr__manner_delay_here(m));
     return hr__transfer_end(m, &t);
