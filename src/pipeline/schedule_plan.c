@@ -18,11 +18,11 @@ hr_status hr_schedule_plan_run(hr_schedule_plan *f, hr_schedule_plan *b,
         return hr_fail(HR_ERR_INVALID, "plan_kinds",
                        "running plans: forward is of kind '%s', backward of '%s'",
                        f->ops->name, b->ops->name);
-    const hr_schedule_plan_ops *ops = f ? f->ops : b->ops;
     /* No range of hr_range_push(): the original has none here. */
     hr__nvtx_push(f && b ? "plan forward-backward"
                   : f    ? "plan forward"
                          : "plan backward");
+    const hr_schedule_plan_ops *ops = f ? f->ops : b->ops;
     hr_status st = ops->run(f, b, grad, hooks ? hooks : &none, output);
     hr__nvtx_pop();
     return st;
