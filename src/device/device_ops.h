@@ -151,6 +151,10 @@ void hr__device_drain(hr_device *dev);
 /* Give `s` its lane of the device's timeline, or none. */
 hr_status hr__stream_attach(hr_stream *s);
 
+/* For `fill`: by a host kernel that is launched on `s`. */
+void hr__fill_by_kernel(hr_stream *s, const char *name, void *dst, int byte,
+                        size_t bytes);
+
 /* The mark under which the calling thread launches on `s`. */
 void hr__mark_fill(hr_stream *s, hr__launch *l);
 /* That mark; if none is open, the one that ended last, and false. */

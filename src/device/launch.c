@@ -2,6 +2,8 @@
 #include "base/try.h"
 #include "device/device_ops.h"
 
+#include <string.h>
+
 static hr_status check_launch(const hr_stream *s, const char *name, hr_kernel kernel,
                               const void *args, size_t arg_bytes,
                               const hr_operand *operands, int n)
@@ -85,6 +87,29 @@ hr_status hr_copy(hr_stream *s, void *dst, const void *src, size_t bytes)
     if (s->dev->blocking)
         s->dev->ops->stream_drain(s);
     return HR_OK;
+}
+
+struct fill_args {
+    void *dst;
+    int byte;
+    size_t bytes;
+};
+
+static hr_status run_fill(const void *args, hr_team *team)
+{
+    const struct fill_args *f = args;
+    memset(f->dst, f->byte, f->bytes);
+    return HR_OK;
+}
+
+void hr__fill_by_kernel(hr_stream *s, const char *name, void *dst, int byte,
+                        size_t bytes)
+{
+    struct fill_args f = {dst, byte, bytes};
+    hr__launch l = {
+        .name = name, .kernel = run_fill, .args = &f, .arg_bytes = sizeof f};
+    hr__mark_fill(s, &l);
+    s->dev->ops->launch(s, &l);
 }
 
 hr_status hr_fill(hr_stream *s, void *dst, int byte, size_t bytes)

@@ -140,31 +140,6 @@ void hr__cuda_copy(hr_stream *s, void *dst, const void *src, size_t bytes)
     hr__cuda_ok(s->dev, s, e, "cudaMemcpyAsync");
 }
 
-struct fill_args {
-    void *dst;
-    int byte;
-    size_t bytes;
-};
-
-static hr_status run_fill(const void *args, hr_team *team)
-{
-    const struct fill_args *f = args;
-    memset(f->dst, f->byte, f->bytes);
-    return HR_OK;
-}
-
-/* Memory that CUDA does not know is the host's. */
-static void fill_on_host(hr_stream *s, const char *name, void *dst, int byte,
-                         size_t bytes)
-{
-    struct fill_args f = {dst, byte, bytes};
-    hr__launch l = {
-        .name = name, .kernel = run_fill, .args = &f, .arg_bytes = sizeof f};
-    (void)hr__cuda(s)->cudaGetLastError();
-    hr__mark_fill(s, &l);
-    hr__cuda_launch(s, &l);
-}
-
 void hr__cuda_fill(hr_stream *s, const char *name, void *dst, int byte, size_t bytes)
 {
     hr__gpu_stream *c = (hr__gpu_stream *)s;
@@ -173,8 +148,10 @@ void hr__cuda_fill(hr_stream *s, const char *name, void *dst, int byte, size_t b
     hr__cuda_span *span = hr__cuda_span_begin(c, name, HR_SPAN_BUSY);
     cudaError_t e = hr__cuda(s)->cudaMemsetAsync(dst, byte, bytes, c->native);
     hr__cuda_span_end(c, span);
-    if (e == cudaErrorInvalidValue && hr__slab_owner(dst) == NULL)
-        fill_on_host(s, name, dst, byte, bytes);
-    else
+    if (e == cudaErrorInvalidValue && hr__slab_owner(dst) == NULL) {
+        (void)hr__cuda(s)->cudaGetLastError();
+        hr__fill_by_kernel(s, name, dst, byte, bytes); /* memory of the host's */
+    } else {
         hr__cuda_ok(s->dev, s, e, "cudaMemsetAsync");
+    }
 }

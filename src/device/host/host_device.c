@@ -42,28 +42,6 @@ static void host_copy(hr_stream *s, void *dst, const void *src, size_t bytes)
     hr__host_launch(s, &l);
 }
 
-struct fill_args {
-    void *dst;
-    int byte;
-    size_t bytes;
-};
-
-static hr_status run_fill(const void *args, hr_team *team)
-{
-    const struct fill_args *f = args;
-    memset(f->dst, f->byte, f->bytes);
-    return HR_OK;
-}
-
-static void host_fill(hr_stream *s, const char *name, void *dst, int byte, size_t bytes)
-{
-    struct fill_args f = {dst, byte, bytes};
-    hr__launch l = {
-        .name = name, .kernel = run_fill, .args = &f, .arg_bytes = sizeof f};
-    hr__mark_fill(s, &l);
-    hr__host_launch(s, &l);
-}
-
 /* Pages come zeroed and only when touched. Large ones halve the cost of first touches. */
 static void *host_slab_reserve(hr_device *dev, size_t bytes)
 {
@@ -102,7 +80,7 @@ const hr_device_ops hr__host_ops = {
     .event_reached = hr__host_event_reached,
     .launch = hr__host_launch,
     .copy = host_copy,
-    .fill = host_fill,
+    .fill = hr__fill_by_kernel,
     .slab_reserve = host_slab_reserve,
     .slab_release = host_slab_release,
     .bind = hr__host_bind,
