@@ -27,22 +27,16 @@ hr_status hr_app_moments_keep(hr_app_moments *t, const hr_app_param *of, int64_t
     return HR_OK;
 }
 
-static hr_status part(hr_tensor *flat, int64_t at, int64_t count, hr_tensor **out)
-{
-    return hr_tensor_over(hr_tensor_storage(flat), (size_t)at * sizeof(float), HR_F32,
-                          1, &count, out);
-}
-
 static hr_status add_run(hr_app_moments *t, const hr_app_params *p, hr_app_region r,
                          const hr_app_kept *from, int64_t count)
 {
     hr_app_run *run = &t->runs[t->n_runs++];
     int64_t at = from->of->offset + from->first;
     run->region = r;
-    APP_TRY(part(p->w[r], at, count, &run->w));
-    APP_TRY(part(p->g[r], at, count, &run->g));
-    APP_TRY(part(t->m[r], from->at, count, &run->m));
-    return part(t->v[r], from->at, count, &run->v);
+    APP_TRY(hr_app_flat_part(p->w[r], at, count, &run->w));
+    APP_TRY(hr_app_flat_part(p->g[r], at, count, &run->g));
+    APP_TRY(hr_app_flat_part(t->m[r], from->at, count, &run->m));
+    return hr_app_flat_part(t->v[r], from->at, count, &run->v);
 }
 
 /* Of one region; its moments have no gaps, so a run ends where its weights have one. */

@@ -124,3 +124,9 @@ void hr_app_params_fini(hr_app_params *p)
     free(p->list);
     *p = (hr_app_params){0};
 }
+
+hr_status hr_app_flat_part(hr_tensor *flat, int64_t at, int64_t count, hr_tensor **out)
+{
+    return hr_tensor_over(hr_tensor_storage(flat), (size_t)at * sizeof(float), HR_F32,
+                          1, &count, out);
+}

@@ -54,5 +54,8 @@ HR_RESULT hr_status hr_app_params_build(hr_app_params *p, uint64_t seed, int tra
 HR_RESULT hr_status hr_app_params_zero_grad(hr_app_params *p);
 void hr_app_params_fini(hr_app_params *p);
 int64_t hr_app_param_count(const hr_app_param *p);
+/* A tensor over `count` elements of a flat f32 one from `at` on, with a claim of its own. */
+HR_RESULT hr_status hr_app_flat_part(hr_tensor *flat, int64_t at, int64_t count,
+                                     hr_tensor **out);
 
 #endif

@@ -51,9 +51,7 @@ static hr_status take_ranges(train_rank *r, const hr_app_param *q)
         hr_grad_range own = hr_grads_range(g->over_ranks, g->n);
         int64_t first = q->offset + k * count + own.begin;
         if (own.count > 0)
-            APP_TRY(hr_tensor_over(hr_tensor_storage(whole),
-                                   (size_t)first * sizeof(float), HR_F32, 1, &own.count,
-                                   &g->own[g->n]));
+            APP_TRY(hr_app_flat_part(whole, first, own.count, &g->own[g->n]));
         hr_grad_range kept = shard ? own : (hr_grad_range){0, count};
         APP_TRY(
             hr_app_moments_keep(&r->moments, q, k * count + kept.begin, kept.count));

@@ -88,17 +88,11 @@ static hr_status list_mine(saving *s)
     return HR_OK;
 }
 
-static hr_status over_piece(const state_piece *p, hr_tensor **out)
-{
-    return hr_tensor_over(hr_tensor_storage(p->flat), (size_t)p->at * sizeof(float),
-                          HR_F32, 1, &p->count, out);
-}
-
 static hr_status fetch(void *saving_, int i, void *host)
 {
     const state_piece *p = &((saving *)saving_)->pieces[i];
     hr_tensor *t;
-    APP_TRY(over_piece(p, &t));
+    APP_TRY(hr_app_flat_part(p->flat, p->at, p->count, &t));
     hr_status st = hr_tensor_read(t, host, (size_t)p->count * sizeof(float));
     hr_tensor_release(t);
     return st;
@@ -249,7 +243,7 @@ static hr_status restore(train_rank *r, const state_piece *p)
         st = hr_app_checkpoint_read(r->job->resumed, name, p->whole->ndim,
                                     p->whole->shape, p->first, p->count, host);
     if (st >= 0)
-        st = over_piece(p, &t);
+        st = hr_app_flat_part(p->flat, p->at, p->count, &t);
     if (st >= 0)
         st = hr_tensor_write(t, host, bytes);
     hr_tensor_release(t);
