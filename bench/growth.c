@@ -37,12 +37,6 @@ static int64_t peak_bytes(void)
     return kib * 1024;
 }
 
-static void all_here(hr_group *g)
-{
-    ok(hr_barrier(g, hr_stream_current()));
-    ok(hr_device_synchronize(hr_group_device(g)));
-}
-
 /* The most of all ranks, on all of them. */
 static double most(hr_group *g, int64_t value)
 {
@@ -60,11 +54,11 @@ static double step_ns(hr_group *g, hr_exec *e, const hr_program *p)
 {
     double times[ROUNDS];
     for (int round = -1; round < ROUNDS; round++) {
-        all_here(g);
+        naps_meet(g);
         int64_t begin = hr_now_ns();
         ok(hr_exec_step(e, p, NULL, NULL));
         ok(hr_device_synchronize(hr_group_device(g)));
-        all_here(g);
+        naps_meet(g);
         if (round >= 0)
             times[round] = (double)(hr_now_ns() - begin);
     }
@@ -77,7 +71,7 @@ static hr_status rank_main(hr_group *world, void *arg)
     hr_exec *e;
     hr_program *p;
     ok(naps_open(&q->work, world, &e, &p));
-    all_here(world);
+    naps_meet(world);
     double set_up = (double)(hr_now_ns() - q->begin);
     double before = most(world, peak_bytes()) / q->ranks_here;
     double step = step_ns(world, e, p);

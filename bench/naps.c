@@ -110,6 +110,12 @@ hr_status naps_open(naps *r, hr_group *pp, hr_exec **e, hr_program **p)
     return HR_OK;
 }
 
+void naps_meet(hr_group *pp)
+{
+    ok(hr_barrier(pp, hr_stream_current()));
+    ok(hr_device_synchronize(hr_group_device(pp)));
+}
+
 double naps_simulated_ns(const hr_schedule *s, int64_t unit_ns)
 {
     hr_figures *f;

@@ -15,6 +15,8 @@ typedef struct naps {
 
 /* This rank's part of it. Collective. */
 hr_status naps_open(naps *r, hr_group *pp, hr_exec **e, hr_program **p);
+/* Every rank has come here, and its work is done. Blocks. */
+void naps_meet(hr_group *pp);
 /* Makespan by the simulator, in nanoseconds. */
 double naps_simulated_ns(const hr_schedule *s, int64_t unit_ns);
 hr_schedule *naps_generate(const char *name, int ranks, int chunks, int microbatches);

@@ -26,14 +26,12 @@ static hr_status one_step(run *r, int round, hr_group *pp, hr_exec *e,
         atomic_store(&r->work.begin, INT64_MAX);
         atomic_store(&r->work.end, 0);
     }
-    ok(hr_barrier(pp, hr_stream_current()));
-    ok(hr_device_synchronize(dev));
+    naps_meet(pp);
     int64_t t = hr_now_ns();
     ok(hr_exec_step(e, p, NULL, NULL));
     int64_t issued = hr_now_ns() - t;
     ok(hr_device_synchronize(dev));
-    ok(hr_barrier(pp, hr_stream_current()));
-    ok(hr_device_synchronize(dev));
+    naps_meet(pp);
     if (first && round >= 0) {
         r->makespan[round] = (double)(r->work.end - r->work.begin);
         r->ns_per_action[round] = (double)issued / (double)actions;
