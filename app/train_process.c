@@ -66,11 +66,14 @@ static hr_status work(const process *p, hr_group *world)
     return hr_group_rank(world) == 0 ? hr_app_dry_run(p->opts) : HR_OK;
 }
 
-/* Where the end takes long, because a rank does not come to it, the launcher may not wait for it. */
+/* Where the end takes long, because a rank does not come to it, the launcher may not wait for it. What another
+ * rank has met is that one's to say. */
 static void note_cause(hr_group *world)
 {
     static char line[1200];
-    if (hr_group_status(world) < 0) {
+    char mine[24];
+    int n = snprintf(mine, sizeof mine, "rank %d: ", hr_group_rank(world));
+    if (hr_group_status(world) < 0 && strncmp(hr_last_error(), mine, (size_t)n) == 0) {
         snprintf(line, sizeof line, "headrace train: failed: %s\n", hr_last_error());
         hr_app_interrupt_after(line);
     }
