@@ -40,10 +40,15 @@ class Job:
                 found[int(path.parent.name)] = names
         return found
 
+    def ranks(self):
+        """The processes by rank, as the launcher told them; it has none itself."""
+        return {int(value): pid for pid, names in self.processes().items()
+                for name, _, value in (word.partition(b"=") for word in names)
+                if name in (b"OMPI_COMM_WORLD_RANK", b"PMI_RANK")}
+
     def rank(self, number):
         """The process that is this rank."""
-        name = f"OMPI_COMM_WORLD_RANK={number}".encode()
-        return next(pid for pid, names in self.processes().items() if name in names)
+        return self.ranks()[number]
 
     def wait_until(self, reached):
         until = time.monotonic() + LONGEST
