@@ -6,6 +6,7 @@
  */
 #ifndef HR_CUDART_H
 #define HR_CUDART_H
+#include "base/shared_library.h"
 #include "device/cuda/cuda_fault.h"
 #include "headrace/device.h"
 
@@ -55,9 +56,7 @@
     X(cudaLaunchKernelExC)
 
 typedef struct hr__cudart {
-#define HR__CUDART_FIELD(name) __typeof__(&name) name;
-    HR__CUDART_MAP(HR__CUDART_FIELD)
-#undef HR__CUDART_FIELD
+    HR__CUDART_MAP(HR__SYMBOL_FIELD)
     const char
         *double_of; /* what a test double calls itself; NULL: it is the real one */
     char path[256]; /* what was loaded */

@@ -8,15 +8,8 @@
 #include "base/try.h"
 #include "device/cuda/cudart.h"
 
-/* Twice, so that a name which the headers define as another one is looked up as that. */
-#define TEXT_OF(name) #name
-#define TEXT(name)    TEXT_OF(name)
-
-static const struct function {
-    const char *name;
-    size_t at; /* in hr__cudart */
-} functions[] = {
-#define X(name) {TEXT(name), offsetof(hr__cudart, name)},
+static const hr__symbol functions[] = {
+#define X(name) HR__SYMBOL_OF(hr__cudart, name)
     HR__CUDART_MAP(X)
 #undef X
 };
@@ -31,21 +24,18 @@ static runtime *runtimes; /* runtimes_mu */
 
 static hr_status fill_in(hr__cudart *rt, void *library, const char *path)
 {
-    for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++) {
-        void *f = dlsym(library, functions[i].name);
-        if (f == NULL)
-            return hr_fail(HR_ERR_UNSUPPORTED, "old_cudart",
-                           "device 'cuda': off, because the CUDA runtime '%s' has no "
-                           "function '%s'",
-                           path, functions[i].name);
-        memcpy((char *)rt + functions[i].at, &f, sizeof f);
-    }
+    const char *lacks = hr__library_fill(library, rt, functions,
+                                         sizeof functions / sizeof functions[0]);
+    if (lacks)
+        return hr_fail(HR_ERR_UNSUPPORTED, "old_cudart",
+                       "device 'cuda': off, because the CUDA runtime '%s' has no "
+                       "function '%s'",
+                       path, lacks);
     rt->double_of = dlsym(library, "headrace_cudart_double");
     snprintf(rt->path, sizeof rt->path, "%s", path);
     return HR_OK;
 }
 
-/* Its library stays open in any case: closing one is what runtimes are not made for. */
 static hr_status add(void *library, const char *path, const hr__cudart **out)
 {
     runtime *r = calloc(1, sizeof *r);
@@ -71,7 +61,7 @@ static hr_status load_locked(const char *path, const hr__cudart **out)
             return HR_OK;
         }
     }
-    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    void *library = hr__library_open(path, NULL, 0);
     if (library == NULL)
         return hr_fail(HR_ERR_UNSUPPORTED, "no_cudart",
                        "device 'cuda': off, because no CUDA runtime can be loaded: %s",

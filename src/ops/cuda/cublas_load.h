@@ -2,6 +2,7 @@
  * product: loading it takes a quarter of a second. HEADRACE_CUBLAS names another one by its path. */
 #ifndef HR_CUBLAS_LOAD_H
 #define HR_CUBLAS_LOAD_H
+#include "base/shared_library.h"
 #include "headrace/base.h"
 
 #include <cublas_v2.h>
@@ -17,9 +18,7 @@
     X(cublasSgemm_v2)
 
 typedef struct hr__cublas {
-#define HR__CUBLAS_FIELD(name) __typeof__(&name) name;
-    HR__CUBLAS_MAP(HR__CUBLAS_FIELD)
-#undef HR__CUBLAS_FIELD
+    HR__CUBLAS_MAP(HR__SYMBOL_FIELD)
 } hr__cublas;
 
 /* ERR_UNSUPPORTED "no_cublas" with what the loader said, "old_cublas" with what is missing. What was loaded
