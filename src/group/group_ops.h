@@ -77,6 +77,11 @@ typedef struct hr_group_ops {
      * engine has the memory itself, base[rank], for whose end it gets window_delete(window, memory). */
     hr_status (*window_make)(hr_group *g, size_t bytes, hr__window **out);
     void (*window_delete)(void *window, void *memory);
+    /* Optional, both or neither: for an engine that stands on this one. All members, on their issuing
+     * threads, show each other `bytes` each, all[i] is member i's; `op` is for failures. And from any thread:
+     * the member has returned from its function, and all that it was in has ended. */
+    hr_status (*gather_host)(hr_group *g, const char *op, void *all, size_t bytes);
+    bool (*gone)(const hr_group *g, int member);
     /* Optional. NULL: `name`. */
     const char *(*engine)(const hr_group *g);
     /* Optional. NULL: the link is real, the note is "". */

@@ -39,8 +39,8 @@ struct hr__member {
     hr__doing doing_host;   /* issuing thread writes: group_create(), window_join() */
     const int *asked;       /* group_create(): its list, for the last to arrive */
     int n_asked;
-    void *window_base; /* window_join(): its part, for the last to arrive */
-    size_t window_bytes;
+    void *shown; /* window_join(): its part; gather_host(): all; for the last to arrive */
+    size_t shown_bytes;
 };
 
 struct hr__channel {

@@ -67,6 +67,39 @@ static hr_status group_create(hr_group *parent, const int *ranks, int n, hr_grou
     return HR_OK;
 }
 
+/* For the last to arrive: what each shows goes to all. */
+static hr_status show_all(hr__channel *ch, hr__member *me)
+{
+    size_t bytes = me->shown_bytes;
+    for (int i = 0; i < ch->n; i++)
+        for (int j = 0; j < ch->n; j++)
+            if (i != j)
+                memcpy((char *)ch->members[i].shown + (size_t)j * bytes,
+                       (char *)ch->members[j].shown + (size_t)j * bytes, bytes);
+    return HR_OK;
+}
+
+static hr_status gather_host(hr_group *g, const char *op, void *all, size_t bytes)
+{
+    hr__member *m = hr__member_of(g);
+    hr__entry entry = {.op = op, .bytes = -1, .label = &m->base.label};
+    HR_TRY(hr__job_status(m->ch->job));
+    m->shown = all;
+    m->shown_bytes = bytes;
+    hr_status st = hr__channel_meet_host(m, &entry, show_all);
+    if (st < 0) {
+        hr__job_fail(m->ch->job, m->ch->global[m->me], st);
+        return hr__job_status(m->ch->job);
+    }
+    return HR_OK;
+}
+
+static bool has_gone(const hr_group *g, int member)
+{
+    const hr__channel *ch = hr__member_of(g)->ch;
+    return hr__job_gone(ch->job, ch->global[member]);
+}
+
 hr_group *hr__channel_join(hr__channel *ch, int me)
 {
     hr__member *m = &ch->members[me];
@@ -125,6 +158,8 @@ const hr_group_ops hr__local_group_ops = {
     .job_reset = job_reset,
     .window_join = hr__local_window_join,
     .window_leave = hr__local_window_leave,
+    .gather_host = gather_host,
+    .gone = has_gone,
     .engine = engine,
     .link_note = link_note,
 };

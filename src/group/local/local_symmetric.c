@@ -13,13 +13,13 @@ enum { WINDOW_ALIGN = 4096 }; /* of offsets */
 /* For the last to arrive: all ask for the same; make it for all. */
 static hr_status make_window(hr__channel *ch, hr__member *me)
 {
-    size_t bytes = ch->members[0].window_bytes;
+    size_t bytes = ch->members[0].shown_bytes;
     for (int i = 1; i < ch->n; i++)
-        if (ch->members[i].window_bytes != bytes)
+        if (ch->members[i].shown_bytes != bytes)
             return hr_fail(HR_ERR_MISMATCH, "window_mismatch",
                            "%s: rank %d asks for %zu bytes but rank %d for %zu",
                            hr__channel_where(ch, "window", 0, NULL).text, ch->global[0],
-                           bytes, ch->global[i], ch->members[i].window_bytes);
+                           bytes, ch->global[i], ch->members[i].shown_bytes);
     hr__window *w = malloc(sizeof *w + (size_t)ch->n * sizeof w->base[0]);
     if (!w)
         return hr_fail(HR_ERR_NOMEM, NULL, "a window of %zu bytes", bytes);
@@ -27,7 +27,7 @@ static hr_status make_window(hr__channel *ch, hr__member *me)
     w->bytes = bytes;
     w->offset = ch->windows_end;
     for (int i = 0; i < ch->n; i++)
-        w->base[i] = ch->members[i].window_base;
+        w->base[i] = ch->members[i].shown;
     ch->windows_end +=
         (int64_t)((bytes + WINDOW_ALIGN - 1) / WINDOW_ALIGN * WINDOW_ALIGN);
     ch->window = w;
@@ -40,8 +40,8 @@ hr_status hr__local_window_join(hr_group *g, void *base, size_t bytes, hr__windo
     hr__entry entry = {
         .op = "window", .bytes = (int64_t)bytes, .label = &m->base.label};
     HR_TRY(hr__job_status(m->ch->job));
-    m->window_base = base;
-    m->window_bytes = bytes;
+    m->shown = base;
+    m->shown_bytes = bytes;
     hr_status st = hr__channel_meet_host(m, &entry, make_window);
     if (st < 0) {
         hr__job_fail(m->ch->job, m->ch->global[m->me], st);

@@ -136,6 +136,25 @@ static hr_status group_create(hr_group *parent, const int *ranks, int n, hr_grou
 }
 
 /* ---- the rest of the table ---- */
+static hr_status gather_host(hr_group *g, const char *op, void *all, size_t bytes)
+{
+    hr__mpi_member *m = hr__mpi_member_of(g);
+    hr__mpi_poll(m->job);
+    HR_TRY(hr__mpi_status(m->job));
+    hr_status st = hr__mpi_meet_host(m, op, all, bytes, -1);
+    if (st < 0) {
+        hr__mpi_fail(m->job, st);
+        return hr__mpi_status(m->job);
+    }
+    return HR_OK;
+}
+
+static bool has_gone(const hr_group *g, int member)
+{
+    const hr__mpi_member *m = hr__mpi_member_of(g);
+    return hr__mpi_gone(m->job, m->global[member]);
+}
+
 static void group_destroy(hr_group *g)
 {
     hr__mpi_member *m = hr__mpi_member_of(g);
@@ -184,6 +203,8 @@ static const hr_group_ops ops = {
     .window_leave = hr__mpi_window_leave,
     .window_make = hr__mpi_window_make,
     .window_delete = hr__mpi_window_delete,
+    .gather_host = gather_host,
+    .gone = has_gone,
 };
 
 hr_status hr__mpi_member_create(hr__mpi_job *job, MPI_Comm comm, uint64_t key,
