@@ -1,6 +1,7 @@
 /* Operations of groups: the checks of arguments, once, before an engine gets them, and the order
  * of one operation after the other. */
 #include "base/try.h"
+#include "group/alone.h"
 #include "group/group_ops.h"
 #include "group/reduce.h"
 #include "headrace/group.h"
@@ -147,7 +148,8 @@ static hr_status check_sides(const hr__call *c, const struct sides *d)
 hr_status hr__group_issue(hr_group *g, const hr__call *c, hr_stream *s)
 {
     HR_TRY(hr__order_check(&g->order, s, hr__op_name(c->kind)));
-    HR_TRY(g->ops->collective(g, c, s));
+    HR_TRY(hr__alone_takes(g, c) ? hr__alone_collective(g, c, s)
+                                 : g->ops->collective(g, c, s));
     hr__order_note(&g->order, s);
     return HR_OK;
 }
