@@ -34,9 +34,9 @@ static hr__where where(const struct exchange *x)
     return hr__channel_where(x->m->ch, op_name, x->m->batches, &x->p->label);
 }
 
-/* The send `s` meets the receive `r`; afterwards `s` belongs to its sender again. */
-static hr_status take(struct exchange *x, _Atomic(hr__msg *) *head, hr__msg *s,
-                      const hr__msg *r)
+/* The send `s`, which is lent, meets the receive `r`; afterwards `s` belongs to its sender again. */
+static hr_status take_lent(struct exchange *x, _Atomic(hr__msg *) *head, hr__msg *s,
+                           const hr__msg *r)
 {
     hr__member *sender = &x->m->ch->members[r->op.peer];
     if (s->op.bytes != r->op.bytes)
@@ -60,14 +60,24 @@ static hr_status take(struct exchange *x, _Atomic(hr__msg *) *head, hr__msg *s,
     return HR_OK;
 }
 
+/* PENDING: its sender may have gone. */
+static hr_status take(struct exchange *x, _Atomic(hr__msg *) *head, hr__msg *s,
+                      const hr__msg *r)
+{
+    hr__channel *ch = x->m->ch;
+    hr_status st = hr__channel_touch(ch) ? take_lent(x, head, s, r) : HR_PENDING;
+    hr__channel_untouch(ch);
+    return st;
+}
+
 static hr_status fill(struct exchange *x, hr__msg *lead)
 {
     _Atomic(hr__msg *) *head = hr__head(x->m->ch, lead->op.peer, x->m->me);
     while (lead->todo) {
         hr__msg *s = atomic_load_explicit(head, memory_order_acquire);
-        if (!s)
-            break;
-        HR_TRY(take(x, head, s, lead->todo));
+        hr_status st = s ? take(x, head, s, lead->todo) : HR_PENDING;
+        if (st != HR_OK)
+            return st < 0 ? st : HR_OK;
         lead->todo = lead->todo->next;
     }
     return HR_OK;
@@ -264,6 +274,8 @@ static hr_status batch_kernel(const void *args, hr_team *team)
     hr__post *p = *(hr__post *const *)args;
     hr__member *m = hr__member_of(p->of);
     hr_status st = run(m, p);
+    if (st < 0)
+        hr__channel_quit(m->ch);
     hr__doing_end(&m->doing, st);
     hr__post_done(p);
     return st;

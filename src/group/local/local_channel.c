@@ -3,6 +3,7 @@
 #include "base/try.h"
 #include "group/local/local_mail.h"
 #include "group/local/local_manner.h"
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -111,8 +112,17 @@ void hr__channel_ring(hr__channel *ch)
         hr__bell_ring(&ch->members[i].bell);
 }
 
+/* Those who read copy, and wait for nobody; who comes later sees that it may not. */
+void hr__channel_quit(hr__channel *ch)
+{
+    atomic_store(&ch->left, true);
+    while (atomic_load(&ch->touching) > 0)
+        sched_yield();
+}
+
 void hr__channel_clear(hr__channel *ch)
 {
+    atomic_store(&ch->left, false);
     hr__meet_clear(&ch->work);
     hr__meet_clear(&ch->host);
     hr__mail_clear(ch);
@@ -192,10 +202,18 @@ hr_status hr__channel_meet(hr__member *m, hr__meet *meet, const hr__entry *entry
             st = last(m->ch, m);
         if (st == HR_OK)
             hr__meet_open(meet, w.phase);
+        else
+            hr__meet_refuse(meet, w.phase);
     } else {
         st = hr__bell_wait(&meet->bell, all_met, &w, hr_now_ns() + job->limit_ns);
         if (st == HR_PENDING)
             st = late(&w);
+        /* No meeting opens that a member has given up; and none goes while the last member works with what
+         * all have brought. */
+        if (st < 0 && !hr__meet_withdraw(meet, w.phase)) {
+            hr__meet_settle(meet, w.phase);
+            st = hr__bell_wait(&meet->bell, all_met, &w, INT64_MAX);
+        }
     }
     return st;
 }

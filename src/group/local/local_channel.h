@@ -39,7 +39,7 @@ struct hr__member {
     hr__doing doing_host;   /* issuing thread writes: group_create(), window_join() */
     const int *asked;       /* group_create(): its list, for the last to arrive */
     int n_asked;
-    void *shown; /* window_join(): its part; gather_host(): all; for the last to arrive */
+    void *shown; /* window_join(): its part, gather_host(): all; for the last one */
     size_t shown_bytes;
 };
 
@@ -53,12 +53,13 @@ struct hr__channel {
     int *global;         /* [n] */
     hr__member *members; /* [n] */
     hr__meet work;       /* kernels of collectives */
-    atomic_int inside;   /* of them: how many members may touch each other's buffers */
     hr__meet host;       /* group_create() */
-    int64_t last_ns;     /* when the last member of the running operation arrived */
-    hr__channel *made;   /* what the last group_create() made */
-    hr__window *window;  /* what the last window_join() made */
-    int64_t windows_end; /* of the symmetric space so far */
+    atomic_int touching; /* members that read what another one's kernel has lent */
+    atomic_bool left;   /* one has failed and may have gone: nothing is lent any more */
+    int64_t last_ns;    /* when the last member of the running operation arrived */
+    hr__channel *made;  /* what the last group_create() made */
+    hr__window *window; /* what the last window_join() made */
+    int64_t windows_end;       /* of the symmetric space so far */
     _Atomic(hr__msg *) *heads; /* [from * n + to]: sends to meet, oldest first */
     pthread_mutex_t
         mail; /* a leaf; buffered: guards the lists of `heads` and their ends */
@@ -91,6 +92,20 @@ hr_group *hr__channel_join(hr__channel *ch, int me);
 void hr__channel_leave(hr__member *m);   /* the last one destroys it */
 void hr__channel_ring(hr__channel *ch);  /* all bells */
 void hr__channel_clear(hr__channel *ch); /* hr_job_reset(): nothing runs */
+
+/* What an operation names is lent to the other members until its kernel ends. One that fails quits
+ * before it ends: then nobody reads what is lent here, and nobody will. False: this member
+ * may read nothing, and the failure will come to it as well. Between the two it waits for nothing. */
+static inline bool hr__channel_touch(hr__channel *ch)
+{
+    atomic_fetch_add(&ch->touching, 1);
+    return !atomic_load(&ch->left);
+}
+static inline void hr__channel_untouch(hr__channel *ch) /* after a refusal, too */
+{
+    atomic_fetch_sub(&ch->touching, 1);
+}
+void hr__channel_quit(hr__channel *ch);
 
 hr__where hr__channel_where(const hr__channel *ch, const char *op, uint64_t seq,
                             const hr_op_label *label);

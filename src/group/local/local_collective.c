@@ -12,7 +12,6 @@
 #include "group/local/local_manner.h"
 #include "group/local/local_symmetric.h"
 #include "group/reduce.h"
-#include <sched.h>
 #include <string.h>
 
 /* ---- agreement ---- */
@@ -116,16 +115,17 @@ static int64_t part_begin(int64_t count, int n, int r)
     return count / n * r + (r < rest ? r : rest);
 }
 
-static hr_status reduce_and_share(hr__member *m, const hr__post *p,
-                                  const hr__entry *entry)
+static void reduce_own_part(hr__member *m, const hr__call *c)
 {
-    const hr__call *c = &p->call;
-    int n = m->ch->n;
-    int64_t begin = part_begin(c->count, n, m->me);
-    int64_t end = part_begin(c->count, n, m->me + 1);
+    int64_t begin = part_begin(c->count, m->ch->n, m->me);
+    int64_t end = part_begin(c->count, m->ch->n, m->me + 1);
     char *mine = (char *)(uintptr_t)at(c->recv, begin, c->element_bytes);
     reduce_part(m, c, mine, begin, end - begin);
-    HR_TRY(hr__channel_meet(m, &m->ch->work, entry, NULL));
+}
+
+static void pull_other_parts(hr__member *m, const hr__call *c)
+{
+    int n = m->ch->n;
     for (int r = 0; r < n; r++) {
         int64_t from = part_begin(c->count, n, r);
         int64_t count = part_begin(c->count, n, r + 1) - from;
@@ -134,10 +134,9 @@ static hr_status reduce_and_share(hr__member *m, const hr__post *p,
             pull((char *)(uintptr_t)at(c->recv, from, c->element_bytes),
                  at(peer->recv, from, c->element_bytes), count, c->element_bytes);
     }
-    return HR_OK;
 }
 
-static hr_status move(hr__member *m, const hr__post *p, const hr__entry *entry)
+static void move_lent(hr__member *m, const hr__post *p)
 {
     const hr__call *c = &p->call;
     switch (c->kind) {
@@ -156,12 +155,28 @@ static hr_status move(hr__member *m, const hr__post *p, const hr__entry *entry)
         pull(c->recv, m->ch->members[c->root].posted->call.recv, c->count, 1);
         break;
     case HR__ALL_REDUCE:
-        return reduce_and_share(m, p, entry);
+        reduce_own_part(m, c);
+        break;
     case HR__ROWS_STORE:
     case HR__ROWS_LOAD:
         hr__rows_move(c, m->ch->n, m->me);
         break;
     }
+}
+
+/* Where nothing may be touched any more, the meeting that follows does not open. */
+static hr_status move(hr__member *m, const hr__post *p, const hr__entry *entry)
+{
+    hr__channel *ch = m->ch;
+    if (hr__channel_touch(ch))
+        move_lent(m, p);
+    hr__channel_untouch(ch);
+    if (p->call.kind != HR__ALL_REDUCE)
+        return HR_OK;
+    HR_TRY(hr__channel_meet(m, &ch->work, entry, NULL));
+    if (hr__channel_touch(ch))
+        pull_other_parts(m, &p->call);
+    hr__channel_untouch(ch);
     return HR_OK;
 }
 
@@ -195,34 +210,6 @@ static int64_t link_bytes(const hr__member *m, const hr__post *p)
 }
 
 /* ---- the kernel ---- */
-static hr_status meet_and_move(hr__member *m, const hr__post *p, const hr__entry *entry,
-                               int64_t *met_ns)
-{
-    HR_TRY(hr__channel_meet(m, &m->ch->work, entry, check_posts));
-    if (hr__job_failed(m->ch->job)) /* a member may have left */
-        return hr__job_status(m->ch->job);
-    *met_ns = m->ch->last_ns;
-    HR_TRY(hr__manner_delay_here(m));
-    return move(m, p, entry);
-}
-
-/* Buffers are borrowed until this ends, also where it fails: a member may be reading those of another. Who
- * comes in after a failure looks for it and reads none. */
-static hr_status exchange(hr__member *m, const hr__post *p, const hr__entry *entry,
-                          int64_t *met_ns)
-{
-    atomic_int *inside = &m->ch->inside;
-    atomic_fetch_add(inside, 1);
-    hr_status st = meet_and_move(m, p, entry, met_ns);
-    atomic_fetch_sub(inside, 1);
-    if (st >= 0)
-        st = hr__channel_meet(m, &m->ch->work, entry, NULL);
-    /* They copy, or wake with the failure; one that is this member's own they have yet to hear of. */
-    while (st < 0 && hr__job_failed(m->ch->job) && atomic_load(inside) > 0)
-        sched_yield();
-    return st;
-}
-
 static hr_status run(hr__member *m, const hr__post *p)
 {
     hr__entry entry = {.op = hr__op_name(p->call.kind),
@@ -236,7 +223,11 @@ static hr_status run(hr__member *m, const hr__post *p)
     hr__doing_bytes(&m->doing, entry.bytes);
     t.arrived_ns = m->arrived_ns = hr_now_ns();
     m->posted = p;
-    HR_TRY(exchange(m, p, &entry, &t.last_ns));
+    HR_TRY(hr__channel_meet(m, &m->ch->work, &entry, check_posts));
+    t.last_ns = m->ch->last_ns;
+    HR_TRY(hr__manner_delay_here(m));
+    HR_TRY(move(m, p, &entry));
+    HR_TRY(hr__channel_meet(m, &m->ch->work, &entry, NULL));
     m->ops++;
     HR_TRY(hr__manner_delay_here(m));
     return hr__transfer_end(m, &t);
@@ -247,6 +238,8 @@ static hr_status collective_kernel(const void *args, hr_team *team)
     hr__post *p = *(hr__post *const *)args;
     hr__member *m = hr__member_of(p->of);
     hr_status st = run(m, p);
+    if (st < 0)
+        hr__channel_quit(m->ch);
     hr__doing_end(&m->doing, st);
     hr__post_done(p);
     return st;

@@ -205,8 +205,10 @@ static hr_status meet_for_reset(hr__job *job, int rank, void (*last)(hr__job *))
     if (st == HR_PENDING)
         st = missing_in_reset(&w);
     /* Too late to take the arrival back: the last one is there and about to open. */
-    if (st < 0 && !hr__meet_withdraw(&job->reset, rank, w.phase))
+    if (st < 0 && !hr__meet_withdraw(&job->reset, w.phase))
         return hr__bell_wait(&job->reset.bell, all_reset, &w, INT64_MAX);
+    if (st < 0)
+        hr__meet_forget(&job->reset, rank, w.phase);
     return st;
 }
 

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -117,6 +118,11 @@ void hr__meet_open(hr__meet *m, uint64_t phase)
     hr__bell_ring(&m->bell);
 }
 
+void hr__meet_refuse(hr__meet *m, uint64_t phase)
+{
+    atomic_store(&m->state, phase << 16);
+}
+
 bool hr__meet_opened(const hr__meet *m, uint64_t phase)
 {
     return phase_of(atomic_load(&m->state)) > phase;
@@ -127,15 +133,26 @@ bool hr__meet_has(const hr__meet *m, int member, uint64_t phase)
     return atomic_load(&m->entered[member]) > phase;
 }
 
-bool hr__meet_withdraw(hr__meet *m, int me, uint64_t phase)
+bool hr__meet_withdraw(hr__meet *m, uint64_t phase)
 {
     unsigned long long seen = atomic_load(&m->state);
     do {
-        if (phase_of(seen) != phase || (int)(seen & HR__MEET_MAX) == m->n)
+        int arrived = (int)(seen & HR__MEET_MAX);
+        if (phase_of(seen) != phase || arrived == m->n || arrived == 0)
             return false;
     } while (!atomic_compare_exchange_weak(&m->state, &seen, seen - 1));
-    atomic_store(&m->entered[me], phase);
     return true;
+}
+
+void hr__meet_settle(const hr__meet *m, uint64_t phase)
+{
+    while (atomic_load(&m->state) == (phase << 16 | (uint64_t)m->n))
+        sched_yield();
+}
+
+void hr__meet_forget(hr__meet *m, int me, uint64_t phase)
+{
+    atomic_store(&m->entered[me], phase);
 }
 
 void hr__meet_clear(hr__meet *m)

@@ -45,8 +45,12 @@ bool hr__meet_arrive(hr__meet *m, int me, uint64_t *phase);
 void hr__meet_open(hr__meet *m, uint64_t phase);
 bool hr__meet_opened(const hr__meet *m, uint64_t phase);
 bool hr__meet_has(const hr__meet *m, int member, uint64_t phase);
+void hr__meet_refuse(hr__meet *m, uint64_t phase); /* instead: it stays shut */
 /* Take an arrival back. False: too late, the last member is there. */
-bool hr__meet_withdraw(hr__meet *m, int me, uint64_t phase);
+bool hr__meet_withdraw(hr__meet *m, uint64_t phase);
+/* For who may not go: until the last member has opened or refused. */
+void hr__meet_settle(const hr__meet *m, uint64_t phase);
+void hr__meet_forget(hr__meet *m, int me, uint64_t phase); /* for messages, too */
 /* Forget half-full phases. Only while no member is inside. */
 void hr__meet_clear(hr__meet *m);
 

@@ -73,13 +73,31 @@ static void an_arrival_can_be_taken_back_until_all_are_there(void **state)
     assert_int_equal(hr__meet_init(&meet, 2), HR_OK);
     assert_false(hr__meet_arrive(&meet, 0, &phase));
     assert_true(hr__meet_has(&meet, 0, phase));
-    assert_true(hr__meet_withdraw(&meet, 0, phase));
+    assert_true(hr__meet_withdraw(&meet, phase));
+    assert_true(hr__meet_has(&meet, 0, phase)); /* it was there, say messages */
+    hr__meet_forget(&meet, 0, phase);
     assert_false(hr__meet_has(&meet, 0, phase));
     assert_false(hr__meet_arrive(&meet, 1, &phase));
     assert_true(hr__meet_arrive(&meet, 0, &phase));
-    assert_false(hr__meet_withdraw(&meet, 1, phase)); /* the last is there */
+    assert_false(hr__meet_withdraw(&meet, phase)); /* the last is there */
     hr__meet_open(&meet, phase);
-    assert_false(hr__meet_withdraw(&meet, 1, phase)); /* the phase is over */
+    assert_false(hr__meet_withdraw(&meet, phase)); /* the phase is over */
+    hr__meet_fini(&meet);
+}
+
+static void a_meeting_that_the_last_refuses_stays_shut_and_lets_all_go(void **state)
+{
+    hr__meet meet = {0};
+    uint64_t phase;
+    assert_int_equal(hr__meet_init(&meet, 2), HR_OK);
+    assert_false(hr__meet_arrive(&meet, 0, &phase));
+    assert_true(hr__meet_arrive(&meet, 1, &phase));
+    hr__meet_refuse(&meet, phase);
+    hr__meet_settle(&meet, phase); /* comes back */
+    assert_false(hr__meet_opened(&meet, phase));
+    assert_false(hr__meet_withdraw(&meet, phase));
+    hr__meet_clear(&meet);
+    assert_false(hr__meet_arrive(&meet, 1, &phase));
     hr__meet_fini(&meet);
 }
 
@@ -132,6 +150,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_last_to_arrive_opens_each_phase),
         cmocka_unit_test(an_arrival_can_be_taken_back_until_all_are_there),
+        cmocka_unit_test(a_meeting_that_the_last_refuses_stays_shut_and_lets_all_go),
         cmocka_unit_test(clear_forgets_a_half_full_phase),
         cmocka_unit_test(a_wait_ends_at_its_deadline_or_with_an_error),
         cmocka_unit_test(sleep_lasts_to_its_deadline_unless_something_is_lost),
