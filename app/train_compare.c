@@ -1,14 +1,12 @@
 /* train_compare.c: see train_compare.h. What has to be the same is a list of facts in text, name and value, each
  * ended by 0; rank 0's goes to all. */
 #include "train_compare.h"
+#include "host_name.h"
 #include "option_text.h"
 #include "safetensors_sum.h"
 #include "share.h"
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-
-enum { HOST = 64 };
 
 /* ---- the list ------------------------------------------------------------------------------ */
 
@@ -140,12 +138,11 @@ hr_status hr_app_compare(hr_group *world, const train_job *job)
 hr_status hr_app_count_hosts(hr_group *world, int *hosts)
 {
     int n = hr_group_size(world);
-    char mine[HOST] = "";
-    char(*all)[HOST] = calloc((size_t)n, sizeof *all);
+    char mine[HOST_NAME];
+    char(*all)[HOST_NAME] = calloc((size_t)n, sizeof *all);
     if (!all)
         return hr_fail(HR_ERR_NOMEM, NULL, "no memory for the names of %d hosts", n);
-    if (gethostname(mine, sizeof mine - 1) != 0)
-        mine[0] = '\0';
+    hr_app_host_name(mine);
     hr_status st = hr_app_share_each(world, "hosts", mine, sizeof mine, all);
     *hosts = 0;
     for (int r = 0; r < n; r++) {

@@ -4,10 +4,10 @@
 #include "app_try.h"
 #include "commands.h"
 #include "headrace/group_mpi.h"
+#include "host_name.h"
 #include "interrupt.h"
 #include "launcher.h"
 #include <string.h>
-#include <unistd.h>
 
 static const char WRONG_USAGE[] = "wrong_usage"; /* the reason by which all know it */
 
@@ -40,9 +40,8 @@ static hr_status check_world(const train_options *o, int processes)
 static void interrupted(void *world_)
 {
     hr_group *world = world_;
-    char where[640], host[64] = "?";
-    if (gethostname(host, sizeof host - 1) != 0)
-        snprintf(host, sizeof host, "?");
+    char where[640], host[HOST_NAME];
+    hr_app_host_name(host);
     hr_group_where(world, where, sizeof where);
     if (hr_app_interrupt_tell())
         fprintf(stderr,

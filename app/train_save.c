@@ -4,6 +4,7 @@
  * its memory. Between ranks go notes alone.
  */
 #include "checkpoint.h"
+#include "host_name.h"
 #include "share.h"
 #include "state_pieces.h"
 #include "train.h"
@@ -16,7 +17,7 @@ static const char WHAT[] = "checkpoint"; /* for failures of notes */
 /* How writing ended on a rank. */
 typedef struct note {
     int32_t status;
-    char host[64];
+    char host[HOST_NAME];
     char said[512];
 } note;
 
@@ -142,8 +143,7 @@ static hr_status agree(saving *s, hr_status st)
     char said[sizeof mine.said];
     snprintf(mine.said, sizeof mine.said, "%s", st < 0 ? hr_last_error() : "");
     memcpy(said, mine.said, sizeof said);
-    if (gethostname(mine.host, sizeof mine.host - 1) != 0)
-        mine.host[0] = '\0';
+    hr_app_host_name(mine.host);
     hr_status told = hr_app_share_each(g, WHAT, &mine, sizeof mine, s->notes);
     if (told < 0) { /* of some other cause; files may still come into the folder */
         give_up(s);
