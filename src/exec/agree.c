@@ -27,6 +27,12 @@ void hr__agree_fini(hr_exec *e)
     free(e->seen);
 }
 
+hr_status hr__agree_not(hr_group *world, hr_status st)
+{
+    hr_group_abort(world, st);
+    return st;
+}
+
 void hr__word_fail(hr__word *w, hr_status st)
 {
     w->status = st;
@@ -134,7 +140,9 @@ static hr_status refused(const hr_exec *e)
 
 hr_status hr__agree(hr_exec *e, const hr__word *w)
 {
-    HR_TRY(gather(e, w));
+    hr_status st = gather(e, w);
+    if (st < 0) /* be it on this rank alone */
+        return hr__agree_not(e->world, st);
     HR_TRY(refused(e));
     return compare(e);
 }

@@ -121,6 +121,8 @@ void hr__agree_fini(hr_exec *e);
 /* Collective: `w` of all ranks into e->seen; the same answer on all. A status of any rank is that
  * of all; ERR_MISMATCH "exec_differs". */
 hr_status hr__agree(hr_exec *e, const hr__word *w);
+/* For a rank that has failed with `st` before it can ask the others, which wait for it: they fail with it. */
+hr_status hr__agree_not(hr_group *world, hr_status st);
 /* Take the calling thread's last failure into `w`. */
 void hr__word_fail(hr__word *w, hr_status st);
 

@@ -113,10 +113,7 @@ static hr_status open_together(hr_exec *e, hr_status st)
     if (st < 0)
         hr__word_fail(&w, st);
     hr_status joined = hr__agree_init(e);
-    if (joined >= 0)
-        return hr__agree(e, &w);
-    hr_group_abort(e->world, joined);
-    return joined;
+    return joined < 0 ? hr__agree_not(e->world, joined) : hr__agree(e, &w);
 }
 
 hr_status hr_exec_create(const hr_exec_opts *opts, hr_exec **out)
@@ -127,11 +124,13 @@ hr_status hr_exec_create(const hr_exec_opts *opts, hr_exec **out)
     if (!opts || !opts->pp)
         return hr_fail(HR_ERR_INVALID, "no_group", "hr_exec_create: no pipeline group");
     HR_CHECK_OPTS(opts, hr_exec_opts);
+    hr_group *world = opts->world ? opts->world : opts->pp;
     hr_exec *e = calloc(1, sizeof *e);
     if (!e)
-        return hr_fail(HR_ERR_NOMEM, NULL, "no memory for an executor");
+        return hr__agree_not(world,
+                             hr_fail(HR_ERR_NOMEM, NULL, "no memory for an executor"));
     e->pp = hr_group_retain(opts->pp);
-    e->world = hr_group_retain(opts->world ? opts->world : opts->pp);
+    e->world = hr_group_retain(world);
     e->dev = hr_group_device(e->pp);
     e->dp = opts->dp ? opts->dp : 1;
     e->rank = hr_group_rank(e->pp);

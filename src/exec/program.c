@@ -118,10 +118,7 @@ static hr_status join(hr_program *p, const bool *need)
 {
     hr_exec *e = p->e;
     hr_status st = hr__channels_join(e, need);
-    if (st < 0)
-        hr_group_abort(e->world, st); /* others may wait for this rank already */
-    else
-        st = agree(p, HR_OK);
+    st = st < 0 ? hr__agree_not(e->world, st) : agree(p, HR_OK);
     if (st >= 0)
         hr__channels_keep(e, need);
     return st;
@@ -137,7 +134,8 @@ hr_status hr_exec_load(hr_exec *e, const hr_schedule *s, hr_program **out)
     if (!p || !need) {
         free(p);
         free(need);
-        return hr_fail(HR_ERR_NOMEM, NULL, "no memory for a program");
+        return hr__agree_not(e->world,
+                             hr_fail(HR_ERR_NOMEM, NULL, "no memory for a program"));
     }
     p->e = e;
     hr_status st = agree(p, prepare(p, s, need));

@@ -10,3 +10,5 @@ hr_test(unit.exec_failures SOURCES exec/test_exec_failures.c exec/handy.c exec/h
 hr_test(unit.exec_grid SOURCES exec/test_exec_grid.c exec/handy.c exec/handy_stage.c ROOMS exec)
 hr_test(unit.exec_memory SOURCES exec/test_exec_memory.c exec/handy.c exec/handy_stage.c ROOMS exec)
 hr_test(unit.exec_refusals SOURCES exec/test_exec_refusals.c exec/handy.c exec/handy_stage.c ROOMS exec LABELS tsan)
+hr_test(unit.exec_starved SOURCES exec/test_exec_starved.c ROOMS exec LABELS tsan)
+target_link_options(test_unit_exec_starved PRIVATE -Wl,--wrap=malloc,--wrap=calloc)
