@@ -100,7 +100,7 @@ static void check_counter(void)
 int main(void)
 {
     static rounds r;
-    rounds_begin(&r);
+    rounds_begin(&r, "host");
     check_counter();
     say("node", measure(&r, nodes_make, nodes_run, nodes_drop), ROUND_NODES);
     say("pair", measure(&r, pairs_make, pairs_run, pairs_drop), ROUND_PAIRS * 10);

@@ -24,11 +24,11 @@ static hr_status view_slot(void *layer, hr_layer_ctx *ctx, hr_tensor *const *in,
     return view_of(in[0], &out[0]);
 }
 
-void rounds_begin(rounds *r)
+void rounds_begin(rounds *r, const char *backend)
 {
     const int64_t shape[] = {ROWS * 2, WIDTH / 2};
     *r = (rounds){0};
-    ok(hr_device_open("host", NULL, &r->dev));
+    ok(hr_device_open(backend, NULL, &r->dev));
     hr_device_set_current(r->dev);
     ok(hr_set_streams(NULL, false));
     ok(hr_event_create(r->dev, &r->event));

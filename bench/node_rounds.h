@@ -27,7 +27,7 @@ typedef struct rounds {
     hr_layer_plan *plan[ROUND_PAIRS + 1];
 } rounds;
 
-void rounds_begin(rounds *r);
+void rounds_begin(rounds *r, const char *backend);
 
 void nodes_make(rounds *r);
 void nodes_run(rounds *r); /* ROUND_NODES times forward and backward */

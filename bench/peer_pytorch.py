@@ -95,6 +95,8 @@ class Model:
 
 def main():
     o = json.load(open(sys.argv[1]))
+    if "device" in o:  # else the CPU
+        torch.set_default_device(o["device"])
     text = torch.tensor(list(open(sys.argv[2], "rb").read()[:8 << 20]))
     torch.manual_seed(1)
     torch.set_num_threads(o["threads"])

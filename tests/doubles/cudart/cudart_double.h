@@ -9,6 +9,8 @@
  *   HEADRACE_DOUBLE_PLAIN=1       they have neither pools of memory nor managed memory
  *   HEADRACE_DOUBLE_HIDDEN=1      the host cannot touch memory of the device while no work of the GPU runs;
  *                                 on hardware it never can
+ *   HEADRACE_DOUBLE_ONE_THREAD=1  host functions of all streams take turns, as on a driver that has one thread
+ *                                 for them; those that wait for each other then hang
  *   HEADRACE_DOUBLE_FAIL=n:code   from its loading on the n-th call fails with that code
  *   HEADRACE_DOUBLE_REPORT=1      when loaded with it: at exit a line on standard error: calls, and what still lives
  */

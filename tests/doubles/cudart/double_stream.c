@@ -95,13 +95,21 @@ static cudaError_t put(cudaStream_t stream, const work *w)
     return double_end(s ? double_put(s, w) : cudaErrorInvalidResourceHandle);
 }
 
+/* With HEADRACE_DOUBLE_ONE_THREAD no two run at a time, as if one thread had them all. */
+static pthread_mutex_t host_functions_mu = PTHREAD_MUTEX_INITIALIZER;
+
 static void run_host_function(work *w)
 {
+    bool one = getenv("HEADRACE_DOUBLE_ONE_THREAD") != NULL;
     if (w->deaths != double_deaths())
         return;
+    if (one)
+        pthread_mutex_lock(&host_functions_mu);
     double_in_host_function(true);
     w->host.fn(w->host.arg);
     double_in_host_function(false);
+    if (one)
+        pthread_mutex_unlock(&host_functions_mu);
 }
 
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t fn, void *arg)
