@@ -8,6 +8,7 @@
 #include "headrace/exec.h"
 #include "headrace/group.h"
 #include "headrace/group_mpi.h"
+#include "headrace/group_nccl.h"
 #include "headrace/moe.h"
 #include "headrace/ops.h"
 #include "headrace/pipeline.h"

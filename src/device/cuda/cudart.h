@@ -47,6 +47,7 @@
     X(cudaFree)                                                                        \
     X(cudaHostAlloc)                                                                   \
     X(cudaFreeHost)                                                                    \
+    X(cudaPointerGetAttributes)                                                        \
     X(cudaMemcpyAsync)                                                                 \
     X(cudaMemsetAsync)                                                                 \
     X(cudaLaunchHostFunc)                                                              \

@@ -45,6 +45,16 @@ int64_t headrace_double_pool_attribute(int which);
  * by gpu_works(false), then gpu_works(true). */
 int headrace_double_gpu_work(void *stream, void (*fn)(void *arg), void *arg);
 void headrace_double_gpu_works(bool begins);
+/* For doubles of libraries that stand on the runtime: their calls count as its own, and are the n-th to fail likewise:
+ * a cudaError_t. A question whose answer is "not yet" counts as none, and is then cudaErrorNotReady. */
+int headrace_double_enter(void);
+int headrace_double_ask(bool waiting);
+int headrace_double_device(void); /* current in the calling thread */
+int headrace_double_deaths(void); /* how many contexts have died: their work ends */
+/* Memory of the device; NULL: none. Has CUDA given all of these bytes? */
+void *headrace_double_alloc(size_t bytes);
+bool headrace_double_free(void *p);
+bool headrace_double_reaches(const void *p, size_t bytes);
 /* Flags and priority of the stream or event that was made last. */
 int headrace_double_last_priority(void);
 unsigned headrace_double_last_event_flags(void);

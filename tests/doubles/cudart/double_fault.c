@@ -129,6 +129,33 @@ bool double_knows(const void *h, handle_kind kind)
     return found;
 }
 
+/* ---- for other doubles ------------------------------------------------------------------------------ */
+int headrace_double_enter(void)
+{
+    return double_enter();
+}
+
+static cudaError_t ask(bool waiting)
+{
+    ENTER_UNLESS(waiting);
+    return cudaSuccess;
+}
+
+int headrace_double_ask(bool waiting)
+{
+    return ask(waiting);
+}
+
+int headrace_double_device(void)
+{
+    return double_device();
+}
+
+int headrace_double_deaths(void)
+{
+    return double_deaths();
+}
+
 /* ---- for tests ------------------------------------------------------------------------------------- */
 long headrace_double_calls(void)
 {

@@ -3,6 +3,7 @@
 #include "double_impl.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -264,4 +265,38 @@ cudaError_t cudaHostAlloc(void **out, size_t bytes, unsigned flags)
 cudaError_t cudaFreeHost(void *p)
 {
     return end_free(double_enter(), give_back(p, PINNED));
+}
+
+cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *out, const void *p)
+{
+    ENTER();
+    static const enum cudaMemoryType types[] = {[DEVICE] = cudaMemoryTypeDevice,
+                                                [MANAGED] = cudaMemoryTypeManaged,
+                                                [PINNED] = cudaMemoryTypeHost};
+    const char *at = p;
+    memset(out, 0, sizeof *out);
+    out->type = cudaMemoryTypeUnregistered;
+    pthread_mutex_lock(&blocks_mu);
+    for (const block *b = blocks; b; b = b->next)
+        if (at >= b->base && at < b->base + b->bytes)
+            out->type = types[b->kind];
+    pthread_mutex_unlock(&blocks_mu);
+    return cudaSuccess;
+}
+
+void *headrace_double_alloc(size_t bytes)
+{
+    void *p = NULL;
+    return add(DEVICE, bytes, &p) == cudaSuccess ? p : NULL;
+}
+
+bool headrace_double_free(void *p)
+{
+    return give_back(p, DEVICE) == cudaSuccess;
+}
+
+bool headrace_double_reaches(const void *p, size_t bytes)
+{
+    bool known;
+    return double_bytes(p, bytes, &known) != NULL && known;
 }
