@@ -24,8 +24,10 @@ hr_status hr__alone_collective(hr_group *g, const hr__call *c, hr_stream *s)
     int64_t count = c->kind == HR__ALL_TO_ALL ? c->send_counts[0] : c->count;
     if (c->kind == HR__ALL_TO_ALL)
         HR_TRY(check_parts(g, c));
-    if (g->ops->status(g) < 0 || c->kind == HR__BARRIER || c->kind == HR__BROADCAST ||
-        c->recv == c->send || count == 0)
+    if (g->ops->status(g) < 0)
         return HR_OK;
+    if (c->kind == HR__BARRIER || c->kind == HR__BROADCAST || c->recv == c->send ||
+        count == 0) /* it has its place on the stream all the same */
+        return hr_stream_touch(s, hr__op_name(c->kind), NULL, 0);
     return hr_copy(s, c->recv, c->send, (size_t)count * c->element_bytes);
 }

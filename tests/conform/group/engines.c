@@ -1,15 +1,19 @@
 /* See engines.h. */
 #include "conform/group/engines.h"
+#include "conform/group/nccl_world.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 static const engine in_process[] = {
-    {"local", false, 0, false},         {"local-rendezvous", false, 0, false},
-    {"local-buffered", true, 0, false}, {"local-delays", false, 20, false},
-    {"local-late", false, 200, false},
+    {.name = "local"},
+    {.name = "local-rendezvous"},
+    {.name = "local-buffered", .buffers = true},
+    {.name = "local-delays", .delay_us = 20},
+    {.name = "local-late", .delay_us = 200},
 };
-static const engine of_processes = {"mpi", true, 0, true};
+static const engine of_processes = {.name = "mpi", .buffers = true, .processes = true};
+static const engine over_nccl = {.name = "local", .nccl = true};
 
 const engine *engines = in_process;
 int n_engines = sizeof in_process / sizeof in_process[0];
@@ -30,6 +34,12 @@ static int from_launcher(const char *name, const char *other, int none)
 
 __attribute__((constructor)) static void choose_engines(void)
 {
+    const char *groups = getenv("HEADRACE_TEST_GROUPS");
+    if (groups && strcmp(groups, "nccl") == 0) {
+        engines = &over_nccl;
+        n_engines = 1;
+        return;
+    }
     if (!hr_mpi_launched())
         return;
     engines = &of_processes;
@@ -53,6 +63,12 @@ void skip_across_processes(void)
         skip();
 }
 
+void skip_over_nccl(void)
+{
+    if (engines[0].nccl)
+        skip();
+}
+
 static hr_status run_processes(const hr_local_opts *o, hr_rank_fn fn, void *arg)
 {
     hr_mpi_opts own = {HR_INIT(hr_mpi_opts), .timeout_s = o->timeout_s,
@@ -71,7 +87,9 @@ hr_status run_on(const engine *e, int n, const hr_local_opts *o, hr_rank_fn fn,
     own.engine = e->name;
     own.backend = getenv("HEADRACE_DEVICE"); /* NULL: the host's */
     own.delay_us = e->delay_us;
-    return e->processes ? run_processes(&own, fn, arg) : hr_local_run(n, &own, fn, arg);
+    return e->processes ? run_processes(&own, fn, arg)
+           : e->nccl    ? nccl_world(n, &own, fn, arg)
+                        : hr_local_run(n, &own, fn, arg);
 }
 
 void succeeds(const int *sizes, int n_sizes, hr_rank_fn fn, void *arg)

@@ -17,9 +17,11 @@ typedef struct engine {
     double delay_us; /* hr_local_opts, short enough for many operations */
     bool
         processes; /* a rank is a process: only as many ranks as there are, no memory in common */
+    bool nccl; /* reduces in its own way, and needs GPUs */
 } engine;
 
-/* Those of one process; the one of many where a launcher has started this program. */
+/* Those of one process; the one of many where a launcher has started this program; NCCL over ranks that are threads
+ * where HEADRACE_TEST_GROUPS says "nccl". */
 extern const engine *engines;
 extern int n_engines;
 
@@ -32,6 +34,8 @@ hr_status run_on(const engine *e, int n, const hr_local_opts *o, hr_rank_fn fn,
 
 /* The ranks of this test meet in memory, or want a link that is imitated. */
 void skip_across_processes(void);
+/* There is no link that is imitated, or reductions are not ours. */
+void skip_over_nccl(void);
 
 /* fn succeeds on every engine, plain and with launch_blocking, for these numbers of ranks. */
 void succeeds(const int *sizes, int n_sizes, hr_rank_fn fn, void *arg);

@@ -33,6 +33,17 @@ static bool same_bits(float a, float b)
     return x == y;
 }
 
+/* By the rules; NCCL adds in an order of its own. */
+static bool is_sum(float got, int n, int64_t i)
+{
+    double size = 0;
+    float sum = sum_in_rank_order(n, i);
+    for (int r = 0; r < n; r++)
+        size += fabs((double)value(r, i));
+    return engines[0].nccl ? fabs((double)got - (double)sum) <= size * 1e-6
+                           : same_bits(got, sum);
+}
+
 static const int64_t counts[] = {0, 1, 2, 7, 1024, 3001};
 enum { N_COUNTS = sizeof counts / sizeof counts[0], MOST = 3001 };
 
@@ -47,7 +58,7 @@ static hr_status sum_once(hr_group *g, int64_t count, bool in_place, float *send
     TRY(hr_stream_synchronize(stream(g)));
     const float *got = in_place ? send : recv;
     for (int64_t i = 0; i < count; i++) {
-        CHECK(same_bits(got[i], sum_in_rank_order(n, i)));
+        CHECK(is_sum(got[i], n, i));
         CHECK(in_place || send[i] == value(me, i));
     }
     return HR_OK;
@@ -102,6 +113,7 @@ static hr_status nan_spreads(hr_group *g, void *arg)
 
 static void one_nan_is_in_every_maximum(void **state)
 {
+    skip_over_nccl();
     succeeds_everywhere(nan_spreads, NULL);
 }
 
@@ -141,7 +153,7 @@ static hr_status scatter(hr_group *g, void *arg)
     TRY(hr_reduce_scatter(g, send, mine, COUNT, HR_F32, HR_SUM, stream(g)));
     TRY(hr_stream_synchronize(stream(g)));
     for (int i = 0; i < COUNT; i++) {
-        CHECK(same_bits(recv[i], sum_in_rank_order(n, me * COUNT + i)));
+        CHECK(is_sum(recv[i], n, me * COUNT + i));
         CHECK(same_bits(recv[i], mine[i]));
     }
     return HR_OK;

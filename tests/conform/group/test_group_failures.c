@@ -267,6 +267,7 @@ static hr_status abort_transfer(hr_group *world, void *arg)
 static void abort_ends_a_long_transfer(void **state)
 {
     skip_across_processes();
+    skip_over_nccl();
     hr_local_opts o = {HR_INIT(hr_local_opts), .link_us = 9e8}; /* 900 s */
     atomic_int begun = 0;
     fails(3, &o, abort_transfer, &begun, HR_ERR_ABORTED, WORDS("rank 2: interrupted"));

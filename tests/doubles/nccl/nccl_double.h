@@ -4,7 +4,8 @@
  * piece of work, communicators that do not block are in progress until all have come, buffers are memory of CUDA's,
  * two ranks on one GPU are refused, sums are taken round the ring. And it is a checker of order: it compares, per
  * communicator, what ranks call, how many elements of what, from which root, how long messages are, and where in its
- * window a buffer lies; where they differ it says so on standard error, and all ranks get an asynchronous error.
+ * window a buffer lies; where they differ it says so on standard error, and all ranks get an asynchronous error. With
+ * HEADRACE_DOUBLE_UNCHECKED=1 it does not, and ranks that differ wait for each other in vain, as NCCL's do.
  *
  * It proves that our calls are right by these rules, and nothing about NVIDIA's library. Headrace loads it by
  * HEADRACE_NCCL=path; what is below is for tests, by dlsym. Which call fails, and the line at exit, are asked for as with

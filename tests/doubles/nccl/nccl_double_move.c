@@ -95,6 +95,18 @@ static void meeting_free(clique *c)
     free(r);
 }
 
+static bool are_alike(const meeting *r, int n)
+{
+    const op *a = r->of[0];
+    for (int i = 1; i < n; i++) {
+        const op *b = r->of[i];
+        if (a->kind != b->kind || a->count != b->count || a->type != b->type ||
+            a->op != b->op || a->peer != b->peer)
+            return false;
+    }
+    return true;
+}
+
 static void come_to_meeting(clique *c, op *o)
 {
     meeting *r = meeting_at(c, o->comm->run++);
@@ -103,7 +115,7 @@ static void come_to_meeting(clique *c, op *o)
         return;
     }
     r->of[o->comm->rank] = o;
-    if (++r->there < c->n)
+    if (++r->there < c->n || !are_alike(r, c->n))
         return;
     if (!do_meeting(r, c->n))
         double_comm_fail(c, ncclSystemError, "no memory");
@@ -139,7 +151,7 @@ static bool is_turn(const job *j, const op *o)
 static bool try_receive(clique *c, const job *j, op *o)
 {
     op **at = queue_of(c, o->peer, o->comm->rank), *s = *at;
-    if (s == NULL || !is_turn(j, o))
+    if (s == NULL || s->count != o->count || !is_turn(j, o))
         return false;
     memcpy(o->recv, s->send, o->count * double_type_bytes(o->type));
     *at = s->next;

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "headrace/group_nccl.h"
+#include "conform/group/nccl_world.h"
 
 #include <string.h>
 
@@ -26,47 +26,26 @@
                            #cond);                                                     \
     } while (0)
 
-/* fn(world, arg) on ranks that are threads, over NCCL. */
-typedef struct over_nccl {
-    hr_rank_fn fn;
-    void *arg;
-    double timeout_s; /* 0: a minute */
-} over_nccl;
-
-static inline hr_status run_over(hr_group *base, void *over_)
-{
-    const over_nccl *over = over_;
-    hr_group *world;
-    double limit = over->timeout_s > 0 ? over->timeout_s : 60;
-    TRY(hr_group_over_nccl(
-        base, &(hr_nccl_opts){HR_INIT(hr_nccl_opts), .timeout_s = limit}, &world));
-    hr_status st = over->fn(world, over->arg);
-    char said[512];
-    snprintf(said, sizeof said, "%s", hr_last_error());
-    if (st < 0)
-        hr_group_abort(world, st);
-    hr_group_release(world);
-    return st < 0 ? hr_fail(st, hr_last_reason(), "%s", said) : HR_OK;
-}
-
-static inline hr_status run_nccl(int n, over_nccl over)
+static inline hr_status run_nccl(int n, double timeout_s, hr_rank_fn fn, void *arg)
 {
     hr_local_opts o = {HR_INIT(hr_local_opts), .backend = "cuda",
-                       .timeout_s = over.timeout_s > 0 ? over.timeout_s : 60};
-    return hr_local_run(n, &o, run_over, &over);
+                       .timeout_s = timeout_s};
+    return nccl_world(n, &o, fn, arg);
 }
 
 static inline void succeeds(int n, hr_rank_fn fn, void *arg)
 {
-    hr_status st = run_nccl(n, (over_nccl){fn, arg, 0});
+    hr_status st = run_nccl(n, 60, fn, arg);
     if (st < 0)
         print_error("%d ranks: %s\n", n, hr_last_error());
     assert_int_equal(st, HR_OK);
 }
 
-static inline void fails(int n, over_nccl over, hr_status wanted, const char *words)
+/* With this time limit fn fails so, and the sentence holds `words`. */
+static inline void fails(int n, double timeout_s, hr_rank_fn fn, void *arg,
+                         hr_status wanted, const char *words)
 {
-    hr_status st = run_nccl(n, over);
+    hr_status st = run_nccl(n, timeout_s, fn, arg);
     if (st != wanted || !strstr(hr_last_error(), words))
         print_error("%s: %s\n", hr_status_name(st), hr_last_error());
     assert_int_equal(st, wanted);
