@@ -7,6 +7,9 @@
  * weight gradients to it themselves, always by the same path, so that bits do not depend on
  * who ran first or on whether the buffer is fresh.
  *
+ * Types: what reaches a tensor inside the graph as its gradient gets that tensor's type (f32, bf16)
+ * before anything else. A leaf keeps what came first; a sum of two that differ is f32.
+ *
  * Threads: as tensors. Grad mode belongs to the calling thread.
  */
 #ifndef HR_AUTOGRAD_H

@@ -1,8 +1,15 @@
 /* headrace/ops.h: differentiable operators, and the optimiser's kernels.
  *
  * Letters: N rows (tokens), C width, T tokens of a sequence, V vocabulary, E experts, K choices a
- * token, D hidden width, R rows received by this rank's experts, L local experts. All float
- * tensors are f32, indices i32, and dense; inputs may be views.
+ * token, D hidden width, R rows received by this rank's experts, L local experts. Tensors are
+ * dense, indices i32; inputs may be views.
+ *
+ * Types: activations and weights (x, a, b, w, g, qkv, logits) are f32, or all those of one call
+ * bf16, and so are the result and their gradients. What is bf16 is computed with as f32, sums
+ * included, and rounded once, when it is stored: to the nearest, ties to even, NaN stays NaN.
+ * Always f32 are the gradients of weights (hr_grad_buffer()), the router's probabilities and rows'
+ * scales, losses, statistics kept for backward, and all that the optimiser reads and
+ * writes: bf16 weights have masters in f32, and are made of them by hr_op_convert().
  *
  * Each launches on the current stream and returns at once. *out is the caller's, one reference;
  * it requires grad where an input does. Gradients of weights (w, g) are added to
@@ -54,7 +61,7 @@ HR_API HR_RESULT hr_status hr_op_grouped_linear(hr_tensor *x, hr_tensor *w,
 /* ---- where only device memory knows how many rows there are --------------------------------
  * x has room for R rows, and `offsets` (I64 [L+1] in device memory, on a stream that is ordered before)
  * says which there are; what lies past the last one is slack, neither read nor written. */
-/* As hr_op_grouped_linear(). With `into` (f32 [R,O], may be NULL) the result lies there, and *out is an
+/* As hr_op_grouped_linear(). With `into` ([R,O], may be NULL) the result lies there, and *out is an
  * alias of it with the graph; the graph itself keeps nothing of it. */
 HR_API HR_RESULT hr_status hr_op_grouped_linear_slack(hr_tensor *x, hr_tensor *w,
                                                       hr_tensor *offsets,
@@ -119,6 +126,9 @@ typedef struct hr_adamw_opts {
 /* One step (Loshchilov & Hutter 2019), in place; all of one shape. */
 HR_API HR_RESULT hr_status hr_op_adamw(hr_tensor *w, hr_tensor *g, hr_tensor *m,
                                        hr_tensor *v, const hr_adamw_opts *opts);
+
+/* to = from, of one shape, each f32 or bf16. */
+HR_API HR_RESULT hr_status hr_op_convert(hr_tensor *from, hr_tensor *to);
 
 HR_END_C
 #endif

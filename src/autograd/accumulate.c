@@ -3,17 +3,44 @@
 #include "autograd/grad_kernels.h"
 #include "autograd/lend_grad.h"
 #include "base/try.h"
+#include "tensor/bf16.h"
 #include "tensor/tensor_impl.h"
 
 enum { TILE = 1 << 14 }; /* elements; the cut never changes a sum of two */
+
+static void add_f32(float *dst, const float *a, const float *b, int64_t n)
+{
+    for (int64_t k = 0; k < n; k++)
+        dst[k] = a[k] + b[k];
+}
+
+static float number(const void *x, hr_dtype type, int64_t k)
+{
+    return type == HR_BF16 ? hr__bf16_wide(((const hr__bf16 *)x)[k])
+                           : ((const float *)x)[k];
+}
+
+static void add_mixed(const hr__grad_args *p, int64_t k)
+{
+    float sum = number(p->a, p->a_type, k) + (p->b ? number(p->b, p->b_type, k) : 0);
+    if (p->dst_type == HR_BF16)
+        ((hr__bf16 *)p->dst)[k] = hr__bf16_near(sum);
+    else
+        ((float *)p->dst)[k] = sum;
+}
 
 static hr_status add_tile(void *arg, int i)
 {
     const hr__grad_args *p = arg;
     int64_t from = (int64_t)i * TILE;
     int64_t to = from + TILE < p->n ? from + TILE : p->n;
+    if (hr__grad_is_f32(p)) {
+        add_f32((float *)p->dst + from, (const float *)p->a + from,
+                (const float *)p->b + from, to - from);
+        return HR_OK;
+    }
     for (int64_t k = from; k < to; k++)
-        p->dst[k] = p->a[k] + p->b[k];
+        add_mixed(p, k);
     return HR_OK;
 }
 
@@ -29,44 +56,80 @@ static hr_status ones_kernel(const void *args, hr_team *team)
 {
     const hr__grad_args *a = args;
     for (int64_t k = 0; k < a->n; k++)
-        a->dst[k] = 1.0F;
+        ((float *)a->dst)[k] = 1.0F;
     return HR_OK;
 }
 
 static const hr__kernel add_forms = HR__KERNEL(add_kernel, hr__cuda_grad_add);
 static const hr__kernel ones_forms = HR__KERNEL(ones_kernel, hr__cuda_grad_one);
 
-static hr_status check_f32(const hr_tensor *g)
+static hr_status check_type(const hr_tensor *g)
 {
     HR_TRY(hr_tensor_check(g, "gradient"));
-    if (g->dtype != HR_F32)
+    if (g->dtype != HR_F32 && g->dtype != HR_BF16)
         return hr_fail(HR_ERR_UNSUPPORTED, "dtype",
-                       "gradients are f32 where the engine adds them, not %s",
+                       "gradients are f32 or bf16 where the engine adds them, not %s",
                        hr_dtype_name((hr_dtype)g->dtype));
     return HR_OK;
+}
+
+static hr_dtype type_of_sum(const hr_tensor *a, const hr_tensor *b)
+{
+    return a->dtype == HR_BF16 && b->dtype == HR_BF16 ? HR_BF16 : HR_F32;
+}
+
+/* dst = a + b, or a where b is NULL; `b` may be NULL. */
+static hr_status launch(const char *name, hr_tensor *dst, hr_tensor *a, hr_tensor *b)
+{
+    hr_stream *s;
+    if (dst->count == 0)
+        return HR_OK;
+    HR_TRY(hr__current_stream("sum of gradients", &s));
+    hr__grad_args args = {.dst = hr_tensor_data(dst),
+                          .a = hr_tensor_data(a),
+                          .b = b ? hr_tensor_data(b) : NULL,
+                          .n = dst->count,
+                          .dst_type = (hr_dtype)dst->dtype,
+                          .a_type = (hr_dtype)a->dtype,
+                          .b_type = b ? (hr_dtype)b->dtype : HR_F32};
+    hr_operand ops[] = {{args.dst, hr_tensor_bytes(dst), HR_WRITE},
+                        {args.a, hr_tensor_bytes(a), HR_READ},
+                        {args.b, b ? hr_tensor_bytes(b) : 0, HR_READ}};
+    return hr__launch_kernel(s, name, &add_forms, &args, sizeof args, ops, b ? 3 : 2);
 }
 
 /* dst = a + b, of one shape; `dst` may be one of them. */
 static hr_status add(hr_tensor *dst, hr_tensor *a, hr_tensor *b)
 {
-    hr_stream *s;
     char sa[HR__SHAPE_TEXT], sb[HR__SHAPE_TEXT];
-    HR_TRY(check_f32(dst));
-    HR_TRY(check_f32(a));
-    HR_TRY(check_f32(b));
+    HR_TRY(check_type(dst));
+    HR_TRY(check_type(a));
+    HR_TRY(check_type(b));
     if (!hr_tensor_same_shape(a, b))
         return hr_fail(HR_ERR_INVALID, "grad_shape", "sum of gradients %s and %s",
                        hr__shape_text(a, sa), hr__shape_text(b, sb));
-    if (dst->count == 0)
+    return launch("grad.add", dst, a, b);
+}
+
+hr_status hr__grad_as(hr_tensor **g, hr_dtype type)
+{
+    hr_tensor *given = *g;
+    if (given->dtype == type)
         return HR_OK;
-    HR_TRY(hr__current_stream("sum of gradients", &s));
-    hr__grad_args args = {hr_tensor_f32(dst), hr_tensor_f32(a), hr_tensor_f32(b),
-                          dst->count};
-    size_t bytes = hr_tensor_bytes(dst);
-    hr_operand ops[] = {{args.dst, bytes, HR_WRITE},
-                        {args.a, bytes, HR_READ},
-                        {args.b, bytes, HR_READ}};
-    return hr__launch_kernel(s, "grad.add", &add_forms, &args, sizeof args, ops, 3);
+    *g = NULL;
+    hr_status st = check_type(given);
+    if (st >= 0)
+        st = hr_tensor_create(type, given->ndim, given->shape, g);
+    if (st >= 0)
+        st = check_type(*g);
+    if (st >= 0)
+        st = launch("grad.convert", *g, given, NULL);
+    hr_tensor_release(given);
+    if (st < 0) {
+        hr_tensor_release(*g);
+        *g = NULL;
+    }
+    return st;
 }
 
 /* Whoever holds the one handle and the one claim may write the bytes, or keep them. */
@@ -85,16 +148,17 @@ hr_status hr__grad_deposit(hr_tensor **slot, hr_tensor *g)
         *slot = g;
         return HR_OK;
     }
-    if (sole_owner(have)) {
+    hr_dtype type = type_of_sum(have, g);
+    if (sole_owner(have) && have->dtype == type) {
         st = add(have, have, g);
         hr_tensor_release(g);
         return st;
     }
-    if (sole_owner(g)) {
+    if (sole_owner(g) && g->dtype == type) {
         st = add(g, have, g);
         sum = g;
     } else {
-        st = hr_tensor_create(HR_F32, g->ndim, g->shape, &sum);
+        st = hr_tensor_create(type, g->ndim, g->shape, &sum);
         if (st >= 0)
             st = add(sum, have, g);
         hr_tensor_release(g);
@@ -107,9 +171,9 @@ hr_status hr__grad_deposit(hr_tensor **slot, hr_tensor *g)
 static hr_status copy_of(hr_tensor *g, hr_tensor **out)
 {
     hr_stream *s;
-    HR_TRY(check_f32(g));
+    HR_TRY(check_type(g));
     HR_TRY(hr__current_stream("gradient", &s));
-    HR_TRY(hr_tensor_create(HR_F32, g->ndim, g->shape, out));
+    HR_TRY(hr_tensor_create((hr_dtype)g->dtype, g->ndim, g->shape, out));
     if (g->count == 0)
         return HR_OK;
     hr_status st =

@@ -143,8 +143,10 @@ static hr_status hand_on(struct run *r, hr_function *from, int i, hr_tensor *g)
     }
     if (e->fn) {
         struct hr__output *o = &e->fn->output[e->output];
-        if (g)
+        if (g) {
+            HR_TRY(hr__grad_as(&g, (hr_dtype)o->dtype));
             HR_TRY(deposit(&o->grad, g, o->ndim, o->shape, name, i));
+        }
         if (--e->fn->waiting_for == 0)
             hr__ready_push(&r->ready, e->fn);
         return HR_OK;

@@ -242,6 +242,7 @@ static int adopt_output(hr_function *fn, int j, hr_tensor *t)
         return 0;
     o->differentiable = true;
     o->ndim = t->ndim;
+    o->dtype = t->dtype;
     memcpy(o->shape, t->shape, sizeof o->shape);
     t->graph = &fn->graph;
     t->graph_output = j;

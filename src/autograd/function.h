@@ -28,7 +28,7 @@ struct hr__edge {
 
 struct hr__output {
     hr_tensor *grad; /* the engine's, while it runs */
-    uint8_t ndim;
+    uint8_t ndim, dtype;
     bool differentiable;
     int64_t shape[HR_MAX_DIMS];
 };

@@ -18,13 +18,14 @@ hr_status hr_op_add(hr_tensor *a, hr_tensor *b, hr_tensor **out)
     HR_TRY(hr__op_out("add", out));
     if (!a || !b)
         return hr_fail(HR_ERR_INVALID, "operand", "add: %s is NULL", a ? "b" : "a");
-    HR_TRY(hr__op_expect("add", "a", a, HR_F32, hr_tensor_ndim(a), hr_tensor_shape(a)));
-    HR_TRY(hr__op_expect("add", "b", b, HR_F32, hr_tensor_ndim(a), hr_tensor_shape(a)));
+    hr_dtype type = hr__op_type(a);
+    HR_TRY(hr__op_expect("add", "a", a, type, hr_tensor_ndim(a), hr_tensor_shape(a)));
+    HR_TRY(hr__op_expect("add", "b", b, type, hr_tensor_ndim(a), hr_tensor_shape(a)));
     hr_tensor *y;
     hr_status st;
     HR_TRY(hr__op_like(a, &y));
-    hr__add_args args = {hr_tensor_f32(y), hr_tensor_f32(a), hr_tensor_f32(b),
-                         hr_tensor_count(y)};
+    hr__add_args args = {hr_tensor_data(y), hr_tensor_data(a), hr_tensor_data(b),
+                         hr_tensor_count(y), type};
     HR_TRY_GOTO(
         st, HR__LAUNCH("add", hr__k_add, args, HR__OUT(y), HR__IN(a), HR__IN(b)), fail);
     HR_TRY_GOTO(st,

@@ -13,14 +13,15 @@ static hr__attention_args attention_args(const struct attention_ctx *c,
                                          const hr_tensor *lse)
 {
     return (hr__attention_args){
-        .qkv = hr_tensor_f32(qkv),
-        .out = hr_tensor_f32(out),
+        .qkv = hr_tensor_data(qkv),
+        .out = hr_tensor_data(out),
         .lse = hr_tensor_f32(lse),
         .sequences = hr_tensor_dim(qkv, 0) / c->seq_len,
         .seq_len = c->seq_len,
         .heads = c->heads,
         .head_width = hr_tensor_dim(out, 1) / c->heads,
         .rope_base = c->rope_base,
+        .type = hr_tensor_dtype(qkv),
     };
 }
 
@@ -31,8 +32,8 @@ static hr_status attention_backward(hr_function *fn, hr_tensor *const *grad_out,
               *lse = hr_function_saved(fn, 2);
     HR_TRY(hr__op_like(qkv, &grad_in[0]));
     hr__attention_args args = attention_args(hr_function_ctx(fn), qkv, y, lse);
-    args.dout = hr_tensor_f32(grad_out[0]);
-    args.dqkv = hr_tensor_f32(grad_in[0]);
+    args.dout = hr_tensor_data(grad_out[0]);
+    args.dqkv = hr_tensor_data(grad_in[0]);
     return HR__LAUNCH("attention backward", hr__k_attention_back, args,
                       HR__OUT(grad_in[0]), HR__IN(grad_out[0]), HR__IN(qkv), HR__IN(y),
                       HR__IN(lse));
@@ -45,7 +46,8 @@ static const hr_function_class attention_class = {.name = "attention",
 
 static hr_status check(const hr_tensor *qkv, int heads, int64_t seq_len, float base)
 {
-    HR_TRY(hr__op_expect("attention", "qkv", qkv, HR_F32, HR__DIMS(HR__ANY, HR__ANY)));
+    HR_TRY(hr__op_expect("attention", "qkv", qkv, hr__op_type(qkv),
+                         HR__DIMS(HR__ANY, HR__ANY)));
     int64_t width = hr_tensor_dim(qkv, 1);
     if (heads < 1 || width % (6 * (int64_t)heads) != 0 || width == 0)
         return hr_fail(HR_ERR_INVALID, "heads",
@@ -67,7 +69,8 @@ hr_status hr_op_attention(hr_tensor *qkv, int heads, int64_t seq_len, float rope
     struct attention_ctx ctx = {heads, seq_len, rope_base};
     hr_tensor *y = NULL, *lse = NULL;
     hr_status st;
-    HR_TRY_GOTO(st, hr_tensor_create(HR_F32, HR__DIMS(n, width), &y), fail);
+    HR_TRY_GOTO(st, hr_tensor_create(hr_tensor_dtype(qkv), HR__DIMS(n, width), &y),
+                fail);
     HR_TRY_GOTO(st, hr_tensor_create(HR_F32, HR__DIMS(n, heads), &lse), fail);
     hr__attention_args args = attention_args(&ctx, qkv, y, lse);
     HR_TRY_GOTO(st,

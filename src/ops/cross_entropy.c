@@ -15,14 +15,15 @@ static hr_status cross_entropy_backward(hr_function *fn, hr_tensor *const *grad_
               *lse = hr_function_saved(fn, 2);
     HR_TRY(hr__op_like(logits, &grad_in[0]));
     hr__cross_entropy_args args = {
-        .logits = hr_tensor_f32(logits),
+        .logits = hr_tensor_data(logits),
         .targets = hr__op_i32(targets),
         .lse = hr_tensor_f32(lse),
         .loss = hr_tensor_f32(grad_out[0]),
-        .dlogits = hr_tensor_f32(grad_in[0]),
+        .dlogits = hr_tensor_data(grad_in[0]),
         .n = hr_tensor_dim(logits, 0),
         .vocabulary = hr_tensor_dim(logits, 1),
         .scale = c->scale,
+        .type = hr_tensor_dtype(logits),
     };
     return HR__LAUNCH("cross_entropy backward", hr__k_cross_entropy_back, args,
                       HR__OUT(grad_in[0]), HR__IN(grad_out[0]), HR__IN(logits),
@@ -38,7 +39,7 @@ hr_status hr_op_cross_entropy(hr_tensor *logits, hr_tensor *targets, float scale
                               hr_tensor **loss)
 {
     HR_TRY(hr__op_out("cross_entropy", loss));
-    HR_TRY(hr__op_expect("cross_entropy", "logits", logits, HR_F32,
+    HR_TRY(hr__op_expect("cross_entropy", "logits", logits, hr__op_type(logits),
                          HR__DIMS(HR__ANY, HR__ANY)));
     int64_t n = hr_tensor_dim(logits, 0);
     HR_TRY(hr__op_expect("cross_entropy", "targets", targets, HR_I32, HR__DIMS(n)));
@@ -47,13 +48,14 @@ hr_status hr_op_cross_entropy(hr_tensor *logits, hr_tensor *targets, float scale
     HR_TRY_GOTO(st, hr_tensor_create(HR_F32, HR__DIMS(1), &y), fail);
     HR_TRY_GOTO(st, hr_tensor_create(HR_F32, HR__DIMS(n), &lse), fail);
     hr__cross_entropy_args args = {
-        .logits = hr_tensor_f32(logits),
+        .logits = hr_tensor_data(logits),
         .targets = hr__op_i32(targets),
         .lse = hr_tensor_f32(lse),
         .loss = hr_tensor_f32(y),
         .n = n,
         .vocabulary = hr_tensor_dim(logits, 1),
         .scale = scale,
+        .type = hr_tensor_dtype(logits),
     };
     HR_TRY_GOTO(st,
                 HR__LAUNCH("cross_entropy", hr__k_cross_entropy, args, HR__OUT(y),

@@ -17,11 +17,12 @@ static hr_status embedding_backward(hr_function *fn, hr_tensor *const *grad_out,
                               &grad_in[0], &dw));
     hr__embedding_args args = {
         .table = hr_tensor_f32(dw),
-        .rows = hr_tensor_f32(grad_out[0]),
+        .rows = hr_tensor_data(grad_out[0]),
         .ids = hr__op_i32(ids),
         .n = hr_tensor_count(ids),
         .width = hr_tensor_dim(dw, 1),
         .vocabulary = hr_tensor_dim(dw, 0),
+        .type = hr_tensor_dtype(grad_out[0]),
     };
     return HR__LAUNCH("embedding backward", hr__k_embedding_back, args, HR__INOUT(dw),
                       HR__IN(grad_out[0]), HR__IN(ids));
@@ -35,19 +36,21 @@ static const hr_function_class embedding_class = {.name = "embedding",
 hr_status hr_op_embedding(hr_tensor *w, hr_tensor *ids, hr_tensor **out)
 {
     HR_TRY(hr__op_out("embedding", out));
-    HR_TRY(hr__op_expect("embedding", "w", w, HR_F32, HR__DIMS(HR__ANY, HR__ANY)));
+    hr_dtype type = hr__op_type(w);
+    HR_TRY(hr__op_expect("embedding", "w", w, type, HR__DIMS(HR__ANY, HR__ANY)));
     HR_TRY(hr__op_expect("embedding", "ids", ids, HR_I32, HR__DIMS(HR__ANY)));
     int64_t n = hr_tensor_dim(ids, 0), width = hr_tensor_dim(w, 1);
     hr_tensor *y;
     hr_status st;
-    HR_TRY(hr_tensor_create(HR_F32, HR__DIMS(n, width), &y));
+    HR_TRY(hr_tensor_create(type, HR__DIMS(n, width), &y));
     hr__embedding_args args = {
-        .table = hr_tensor_f32(w),
-        .rows = hr_tensor_f32(y),
+        .table = hr_tensor_data(w),
+        .rows = hr_tensor_data(y),
         .ids = hr__op_i32(ids),
         .n = n,
         .width = width,
         .vocabulary = hr_tensor_dim(w, 0),
+        .type = type,
     };
     HR_TRY_GOTO(st,
                 HR__LAUNCH("embedding", hr__k_embedding, args, HR__OUT(y), HR__IN(w),

@@ -2,14 +2,9 @@
  * is C++ too; what an exponential is, and how sums are made, each side knows for itself. */
 #ifndef HR_FORMULAS_H
 #define HR_FORMULAS_H
+#include "tensor/bf16.h" /* HR__FORMULA */
 #include <math.h>
 #include <stdint.h>
-
-#ifdef HR_CUDA_CODE /* device/cuda/cuda_code.cuh */
-#define HR__FORMULA static __device__ __forceinline__
-#else
-#define HR__FORMULA static inline
-#endif
 
 typedef struct hr__adamw_rate {
     float grad_scale, beta1, beta2, eps;

@@ -13,14 +13,15 @@ static hr__grouped_args grouped_args(const hr_tensor *x, const hr_tensor *w,
                                      const hr_tensor *y, const hr_tensor *offsets)
 {
     return (hr__grouped_args){
-        .x = hr_tensor_f32(x),
-        .w = hr_tensor_f32(w),
-        .y = hr_tensor_f32(y),
+        .x = hr_tensor_data(x),
+        .w = hr_tensor_data(w),
+        .y = hr_tensor_data(y),
         .offsets = hr_tensor_data(offsets),
         .rows = hr_tensor_dim(x, 0),
         .experts = hr_tensor_dim(w, 0),
         .in = hr_tensor_dim(w, 2),
         .out = hr_tensor_dim(w, 1),
+        .type = hr_tensor_dtype(x),
     };
 }
 
@@ -41,8 +42,8 @@ static hr_status grouped_backward(hr_function *fn, hr_tensor *const *grad_out,
     hr_tensor *dy = grad_out[0], *w = hr_function_saved(fn, 2), *dw;
     hr_tensor *x = hr_function_saved(fn, 0), *offsets = hr_function_saved(fn, 1);
     if (hr_function_needs(fn, 0)) {
-        HR_TRY(hr_tensor_create(HR_F32, HR__DIMS(hr_tensor_dim(dy, 0), c->width),
-                                &grad_in[0]));
+        HR_TRY(hr_tensor_create(hr_tensor_dtype(dy),
+                                HR__DIMS(hr_tensor_dim(dy, 0), c->width), &grad_in[0]));
         hr__grouped_args args = grouped_args(grad_in[0], w, dy, offsets);
         HR_TRY(HR__LAUNCH("grouped backward", hr__k_grouped_dx, args,
                           HR__OUT(grad_in[0]), HR__IN(dy), HR__IN(w), HR__IN(offsets)));
@@ -63,8 +64,9 @@ static const hr_function_class grouped_class = {.name = "grouped_linear",
 
 static hr_status check(const hr_tensor *x, const hr_tensor *w)
 {
-    HR_TRY(hr__op_expect("grouped_linear", "x", x, HR_F32, HR__DIMS(HR__ANY, HR__ANY)));
-    return hr__op_expect("grouped_linear", "w", w, HR_F32,
+    hr_dtype type = hr__op_type(x);
+    HR_TRY(hr__op_expect("grouped_linear", "x", x, type, HR__DIMS(HR__ANY, HR__ANY)));
+    return hr__op_expect("grouped_linear", "w", w, type,
                          HR__DIMS(HR__ANY, HR__ANY, hr_tensor_dim(x, 1)));
 }
 
@@ -116,8 +118,9 @@ static hr_status product(hr_tensor *x, hr_tensor *w, hr_tensor *limits,
     if (into)
         HR_TRY(hr_tensor_alias(into, &y));
     else
-        HR_TRY(hr_tensor_create(
-            HR_F32, HR__DIMS(hr_tensor_dim(x, 0), hr_tensor_dim(w, 1)), &y));
+        HR_TRY(hr_tensor_create(hr_tensor_dtype(x),
+                                HR__DIMS(hr_tensor_dim(x, 0), hr_tensor_dim(w, 1)),
+                                &y));
     hr__grouped_args args = grouped_args(x, w, y, limits);
     HR_TRY_GOTO(st,
                 HR__LAUNCH("grouped_linear", hr__k_grouped, args, HR__OUT(y), HR__IN(x),
@@ -161,7 +164,7 @@ hr_status hr_op_grouped_linear_slack(hr_tensor *x, hr_tensor *w, hr_tensor *offs
     HR_TRY(hr__op_expect("grouped_linear", "offsets", offsets, HR_I64,
                          HR__DIMS(hr_tensor_dim(w, 0) + 1)));
     if (into)
-        HR_TRY(hr__op_expect("grouped_linear", "into", into, HR_F32,
+        HR_TRY(hr__op_expect("grouped_linear", "into", into, hr_tensor_dtype(x),
                              HR__DIMS(hr_tensor_dim(x, 0), hr_tensor_dim(w, 1))));
     return product(x, w, offsets, queue, into, out);
 }

@@ -14,13 +14,15 @@ static hr_status linear_wgrad(const hr_wgrad_item *it)
     hr_tensor *dw = it->tensor[0], *dy = it->tensor[1], *x = it->tensor[2];
     hr__gemm_args args = {
         .c = hr_tensor_f32(dw),
-        .a = hr_tensor_f32(dy),
-        .b = hr_tensor_f32(x),
+        .a = hr_tensor_data(dy),
+        .b = hr_tensor_data(x),
         .m = hr_tensor_dim(dw, 0),
         .n = hr_tensor_dim(dw, 1),
         .k = hr_tensor_dim(x, 0),
         .a_across = true,
         .add = true,
+        .type = hr_tensor_dtype(x),
+        .c_type = HR_F32,
     };
     return HR__LAUNCH("linear wgrad", hr__k_gemm, args, HR__INOUT(dw), HR__IN(dy),
                       HR__IN(x));
@@ -34,14 +36,16 @@ static hr_status linear_backward(hr_function *fn, hr_tensor *const *grad_out,
               *w = hr_function_saved(fn, 1), *dw;
     int64_t n = hr_tensor_dim(dy, 0), o = hr_tensor_dim(dy, 1), i = c->width;
     if (hr_function_needs(fn, 0)) {
-        HR_TRY(hr_tensor_create(HR_F32, HR__DIMS(n, i), &grad_in[0]));
+        HR_TRY(hr_tensor_create(hr_tensor_dtype(dy), HR__DIMS(n, i), &grad_in[0]));
         hr__gemm_args args = {
-            .c = hr_tensor_f32(grad_in[0]),
-            .a = hr_tensor_f32(dy),
-            .b = hr_tensor_f32(w),
+            .c = hr_tensor_data(grad_in[0]),
+            .a = hr_tensor_data(dy),
+            .b = hr_tensor_data(w),
             .m = n,
             .n = i,
             .k = o,
+            .type = hr_tensor_dtype(dy),
+            .c_type = hr_tensor_dtype(dy),
         };
         HR_TRY(HR__LAUNCH("linear backward", hr__k_gemm, args, HR__OUT(grad_in[0]),
                           HR__IN(dy), HR__IN(w)));
@@ -62,23 +66,26 @@ hr_status hr_op_linear(hr_tensor *x, hr_tensor *w, hr_wgrad_queue *queue,
                        hr_tensor **out)
 {
     HR_TRY(hr__op_out("linear", out));
-    HR_TRY(hr__op_expect("linear", "x", x, HR_F32, HR__DIMS(HR__ANY, HR__ANY)));
-    HR_TRY(hr__op_expect("linear", "w", w, HR_F32,
-                         HR__DIMS(HR__ANY, hr_tensor_dim(x, 1))));
+    hr_dtype type = hr__op_type(x);
+    HR_TRY(hr__op_expect("linear", "x", x, type, HR__DIMS(HR__ANY, HR__ANY)));
+    HR_TRY(
+        hr__op_expect("linear", "w", w, type, HR__DIMS(HR__ANY, hr_tensor_dim(x, 1))));
     hr_tensor *y;
     hr_tensor *kept[2] = {hr_tensor_requires_grad(w) ? x : NULL,
                           hr_tensor_requires_grad(x) ? w : NULL};
     hr_status st;
-    HR_TRY(hr_tensor_create(HR_F32, HR__DIMS(hr_tensor_dim(x, 0), hr_tensor_dim(w, 0)),
-                            &y));
+    HR_TRY(
+        hr_tensor_create(type, HR__DIMS(hr_tensor_dim(x, 0), hr_tensor_dim(w, 0)), &y));
     hr__gemm_args args = {
-        .c = hr_tensor_f32(y),
-        .a = hr_tensor_f32(x),
-        .b = hr_tensor_f32(w),
+        .c = hr_tensor_data(y),
+        .a = hr_tensor_data(x),
+        .b = hr_tensor_data(w),
         .m = hr_tensor_dim(x, 0),
         .n = hr_tensor_dim(w, 0),
         .k = hr_tensor_dim(x, 1),
         .b_across = true,
+        .type = type,
+        .c_type = type,
     };
     HR_TRY_GOTO(
         st, HR__LAUNCH("linear", hr__k_gemm, args, HR__OUT(y), HR__IN(x), HR__IN(w)),

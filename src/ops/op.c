@@ -108,5 +108,6 @@ hr_status hr__op_weight_grad(hr_function *fn, int input, int ndim, const int64_t
 
 hr_status hr__op_like(const hr_tensor *like, hr_tensor **out)
 {
-    return hr_tensor_create(HR_F32, hr_tensor_ndim(like), hr_tensor_shape(like), out);
+    return hr_tensor_create(hr_tensor_dtype(like), hr_tensor_ndim(like),
+                            hr_tensor_shape(like), out);
 }

@@ -24,6 +24,13 @@ HR_RESULT hr_status hr__op_expect(const char *op, const char *operand,
                                   const hr_tensor *t, hr_dtype type, int ndim,
                                   const int64_t *dims);
 
+/* The type that an operator works in, by its first operand: bf16 if that is, else f32, which it is then expected
+ * to be. */
+static inline hr_dtype hr__op_type(const hr_tensor *t)
+{
+    return t && hr_tensor_dtype(t) == HR_BF16 ? HR_BF16 : HR_F32;
+}
+
 /* N = sequences * T, for operators that work by sequence. */
 HR_RESULT hr_status hr__op_expect_sequences(const char *op, int64_t rows,
                                             int64_t seq_len);
@@ -35,14 +42,14 @@ HR_RESULT hr_status hr__op_record(const hr_function_class *cls,
                                   hr_tensor *const *saved, int n_saved, const void *ctx,
                                   hr_tensor *output);
 
-/* Where backward adds the gradient of weight `input`, of this shape. Of a leaf it is the gradient
+/* Where backward adds the gradient of weight `input`, f32 of this shape. Of a leaf it is the gradient
  * buffer, and *grad_in stays NULL; of anything else fresh zeros that are *grad_in too.
  * Borrowed. */
 HR_RESULT hr_status hr__op_weight_grad(hr_function *fn, int input, int ndim,
                                        const int64_t *dims, hr_tensor **grad_in,
                                        hr_tensor **out);
 
-/* An uninitialised f32 tensor shaped as `like`. */
+/* An uninitialised tensor shaped as `like`, and of its type. */
 HR_RESULT hr_status hr__op_like(const hr_tensor *like, hr_tensor **out);
 
 static inline hr_operand hr__op_use(const hr_tensor *t, hr_access access)

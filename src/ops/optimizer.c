@@ -1,4 +1,5 @@
-/* The optimiser's kernels: sum of squares for the global norm, AdamW in place. No graph. */
+/* The optimiser's kernels: sum of squares for the global norm, AdamW in place, weights made of their masters.
+ * No graph. */
 #include "ops/kernels.h"
 #include "ops/op.h"
 #include <math.h>
@@ -65,4 +66,29 @@ hr_status hr_op_adamw(hr_tensor *w, hr_tensor *g, hr_tensor *m, hr_tensor *v,
     };
     return HR__LAUNCH("adamw", hr__k_adamw, args, HR__INOUT(w), HR__INOUT(m),
                       HR__INOUT(v), HR__IN(g));
+}
+
+static hr_status check_convert(const hr_tensor *from, const hr_tensor *to)
+{
+    if (!from || !to)
+        return hr_fail(HR_ERR_INVALID, "operand", "convert: %s is NULL",
+                       from ? "to" : "from");
+    int ndim = hr_tensor_ndim(from);
+    const int64_t *shape = hr_tensor_shape(from);
+    HR_TRY(hr__op_expect("convert", "from", from, hr__op_type(from), ndim, shape));
+    return hr__op_expect("convert", "to", to, hr__op_type(to), ndim, shape);
+}
+
+hr_status hr_op_convert(hr_tensor *from, hr_tensor *to)
+{
+    HR_TRY(check_convert(from, to));
+    if (hr_tensor_dtype(from) == hr_tensor_dtype(to))
+        return hr_tensor_copy(to, from);
+    hr__convert_args args = {
+        .to = hr_tensor_data(to),
+        .from = hr_tensor_data(from),
+        .count = hr_tensor_count(from),
+        .type = hr_tensor_dtype(to),
+    };
+    return HR__LAUNCH("convert", hr__k_convert, args, HR__OUT(to), HR__IN(from));
 }

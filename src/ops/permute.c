@@ -8,12 +8,13 @@ static hr_status gather(const char *name, const hr_tensor *x, const hr_tensor *s
                         const hr_tensor *out)
 {
     hr__rows_args args = {
-        .x = hr_tensor_f32(x),
-        .out = hr_tensor_f32(out),
+        .x = hr_tensor_data(x),
+        .out = hr_tensor_data(out),
         .map = hr__op_i32(source),
         .n = hr_tensor_dim(out, 0),
         .from = hr_tensor_dim(x, 0),
         .width = hr_tensor_dim(x, 1),
+        .type = hr_tensor_dtype(x),
     };
     return HR__LAUNCH(name, hr__k_gather, args, HR__OUT(out), HR__IN(x),
                       HR__IN(source));
@@ -24,13 +25,14 @@ static hr_status combine(const char *name, const hr_tensor *x, const hr_tensor *
                          const hr_tensor *out)
 {
     hr__rows_args args = {
-        .x = hr_tensor_f32(x),
-        .out = hr_tensor_f32(out),
+        .x = hr_tensor_data(x),
+        .out = hr_tensor_data(out),
         .map = hr__op_i32(slot),
         .n = hr_tensor_dim(out, 0),
         .top_k = hr_tensor_dim(slot, 1),
         .from = hr_tensor_dim(x, 0),
         .width = hr_tensor_dim(x, 1),
+        .type = hr_tensor_dtype(x),
     };
     return HR__LAUNCH(name, hr__k_combine, args, HR__OUT(out), HR__IN(x), HR__IN(slot));
 }
@@ -40,8 +42,8 @@ static hr_status permute_backward(hr_function *fn, hr_tensor *const *grad_out,
 {
     hr_tensor *slot = hr_function_saved(fn, 0);
     HR_TRY(hr_tensor_create(
-        HR_F32, HR__DIMS(hr_tensor_dim(slot, 0), hr_tensor_dim(grad_out[0], 1)),
-        &grad_in[0]));
+        hr_tensor_dtype(grad_out[0]),
+        HR__DIMS(hr_tensor_dim(slot, 0), hr_tensor_dim(grad_out[0], 1)), &grad_in[0]));
     return combine("permute backward", grad_out[0], slot, grad_in[0]);
 }
 
@@ -50,7 +52,8 @@ static hr_status unpermute_backward(hr_function *fn, hr_tensor *const *grad_out,
 {
     hr_tensor *source = hr_function_saved(fn, 0);
     HR_TRY(hr_tensor_create(
-        HR_F32, HR__DIMS(hr_tensor_dim(source, 0), hr_tensor_dim(grad_out[0], 1)),
+        hr_tensor_dtype(grad_out[0]),
+        HR__DIMS(hr_tensor_dim(source, 0), hr_tensor_dim(grad_out[0], 1)),
         &grad_in[0]));
     return gather("unpermute backward", grad_out[0], source, grad_in[0]);
 }
@@ -73,12 +76,13 @@ hr_status hr_op_permute(hr_tensor *x, hr_tensor *source, hr_tensor *slot,
 {
     HR_TRY(hr__op_out("permute", out));
     HR_TRY(check_maps("permute", source, slot));
-    HR_TRY(hr__op_expect("permute", "x", x, HR_F32,
+    HR_TRY(hr__op_expect("permute", "x", x, hr__op_type(x),
                          HR__DIMS(hr_tensor_dim(slot, 0), HR__ANY)));
     hr_tensor *y;
     hr_status st;
-    HR_TRY(hr_tensor_create(
-        HR_F32, HR__DIMS(hr_tensor_dim(source, 0), hr_tensor_dim(x, 1)), &y));
+    HR_TRY(hr_tensor_create(hr_tensor_dtype(x),
+                            HR__DIMS(hr_tensor_dim(source, 0), hr_tensor_dim(x, 1)),
+                            &y));
     HR_TRY_GOTO(st, gather("permute", x, source, y), fail);
     HR_TRY_GOTO(st, hr__op_record(&permute_class, &x, 1, &slot, 1, NULL, y), fail);
     *out = y;
@@ -93,11 +97,11 @@ hr_status hr_op_unpermute(hr_tensor *x, hr_tensor *source, hr_tensor *slot,
 {
     HR_TRY(hr__op_out("unpermute", out));
     HR_TRY(check_maps("unpermute", source, slot));
-    HR_TRY(hr__op_expect("unpermute", "x", x, HR_F32,
+    HR_TRY(hr__op_expect("unpermute", "x", x, hr__op_type(x),
                          HR__DIMS(hr_tensor_dim(source, 0), HR__ANY)));
     hr_tensor *y;
     hr_status st;
-    HR_TRY(hr_tensor_create(HR_F32,
+    HR_TRY(hr_tensor_create(hr_tensor_dtype(x),
                             HR__DIMS(hr_tensor_dim(slot, 0), hr_tensor_dim(x, 1)), &y));
     HR_TRY_GOTO(st, combine("unpermute", x, slot, y), fail);
     HR_TRY_GOTO(st, hr__op_record(&unpermute_class, &x, 1, &source, 1, NULL, y), fail);
@@ -128,7 +132,8 @@ static hr_status permute_probs_backward(hr_function *fn, hr_tensor *const *grad_
                                         hr_tensor **grad_in)
 {
     hr_tensor *slot = hr_function_saved(fn, 0);
-    HR_TRY(hr__op_like(slot, &grad_in[0]));
+    HR_TRY(hr_tensor_create(HR_F32, hr_tensor_ndim(slot), hr_tensor_shape(slot),
+                            &grad_in[0]));
     return move_probs("permute_probs backward", grad_in[0], grad_out[0], slot, true);
 }
 

@@ -22,15 +22,16 @@ static hr_status rmsnorm_backward(hr_function *fn, hr_tensor *const *grad_out,
                                 &partial));
     }
     hr__rmsnorm_args args = {
-        .x = hr_tensor_f32(x),
-        .g = hr_tensor_f32(g),
-        .dy = hr_tensor_f32(grad_out[0]),
-        .y = hr_tensor_f32(grad_in[0]),
+        .x = hr_tensor_data(x),
+        .g = hr_tensor_data(g),
+        .dy = hr_tensor_data(grad_out[0]),
+        .y = hr_tensor_data(grad_in[0]),
         .dg = dg ? hr_tensor_f32(dg) : NULL,
         .partial = dg ? hr_tensor_f32(partial) : NULL,
         .n = n,
         .width = width,
         .eps = c->eps,
+        .type = hr_tensor_dtype(x),
     };
     st = HR__LAUNCH("rmsnorm backward", hr__k_rmsnorm_back, args, HR__OUT(grad_in[0]),
                     HR__INOUT(dg), HR__OUT(partial), HR__IN(x), HR__IN(g),
@@ -46,18 +47,20 @@ static const hr_function_class rmsnorm_class = {.name = "rmsnorm",
 hr_status hr_op_rmsnorm(hr_tensor *x, hr_tensor *g, float eps, hr_tensor **out)
 {
     HR_TRY(hr__op_out("rmsnorm", out));
-    HR_TRY(hr__op_expect("rmsnorm", "x", x, HR_F32, HR__DIMS(HR__ANY, HR__ANY)));
-    HR_TRY(hr__op_expect("rmsnorm", "g", g, HR_F32, HR__DIMS(hr_tensor_dim(x, 1))));
+    hr_dtype type = hr__op_type(x);
+    HR_TRY(hr__op_expect("rmsnorm", "x", x, type, HR__DIMS(HR__ANY, HR__ANY)));
+    HR_TRY(hr__op_expect("rmsnorm", "g", g, type, HR__DIMS(hr_tensor_dim(x, 1))));
     hr_tensor *y;
     hr_status st;
     HR_TRY(hr__op_like(x, &y));
     hr__rmsnorm_args args = {
-        .x = hr_tensor_f32(x),
-        .g = hr_tensor_f32(g),
-        .y = hr_tensor_f32(y),
+        .x = hr_tensor_data(x),
+        .g = hr_tensor_data(g),
+        .y = hr_tensor_data(y),
         .n = hr_tensor_dim(x, 0),
         .width = hr_tensor_dim(x, 1),
         .eps = eps,
+        .type = type,
     };
     HR_TRY_GOTO(
         st,

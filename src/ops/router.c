@@ -16,16 +16,17 @@ static hr_status router_backward(hr_function *fn, hr_tensor *const *grad_out,
     hr_tensor *logits = hr_function_saved(fn, 0), *index = hr_function_saved(fn, 1);
     HR_TRY(hr__op_like(logits, &grad_in[0]));
     hr__router_args args = {
-        .logits = hr_tensor_f32(logits),
+        .logits = hr_tensor_data(logits),
         .index = hr__op_i32(index),
         .probs = hr_tensor_f32(grad_out[0]),
-        .dlogits = hr_tensor_f32(grad_in[0]),
+        .dlogits = hr_tensor_data(grad_in[0]),
         .n = hr_tensor_dim(logits, 0),
         .experts = hr_tensor_dim(logits, 1),
         .top_k = hr_tensor_dim(index, 1),
         .seq_len = c->seq_len,
         .aux_scale = c->aux_scale,
         .normalize = c->normalize,
+        .type = hr_tensor_dtype(logits),
     };
     return HR__LAUNCH("router backward", hr__k_router_back, args, HR__OUT(grad_in[0]),
                       HR__IN(grad_out[0]), HR__IN(logits), HR__IN(index));
@@ -40,8 +41,8 @@ static hr_status check(const hr_tensor *logits, const hr_router_opts *opts)
     if (!opts)
         return hr_fail(HR_ERR_INVALID, "operand", "router: opts is NULL");
     HR_CHECK_OPTS(opts, hr_router_opts);
-    HR_TRY(
-        hr__op_expect("router", "logits", logits, HR_F32, HR__DIMS(HR__ANY, HR__ANY)));
+    HR_TRY(hr__op_expect("router", "logits", logits, hr__op_type(logits),
+                         HR__DIMS(HR__ANY, HR__ANY)));
     int64_t experts = hr_tensor_dim(logits, 1);
     if (opts->top_k < 1 || opts->top_k > experts)
         return hr_fail(HR_ERR_INVALID, "top_k",
@@ -62,7 +63,7 @@ static hr_status launch(const hr_tensor *logits, const hr_router_opts *opts,
     if (aux)
         HR_TRY(hr_tensor_create(HR_F32, HR__DIMS(n / opts->seq_len), &losses));
     hr__router_args args = {
-        .logits = hr_tensor_f32(logits),
+        .logits = hr_tensor_data(logits),
         .index = hr__op_i32(index),
         .probs = hr_tensor_f32(probs),
         .aux_sum = aux ? hr_tensor_f32(aux) : NULL,
@@ -73,6 +74,7 @@ static hr_status launch(const hr_tensor *logits, const hr_router_opts *opts,
         .seq_len = opts->seq_len,
         .aux_scale = opts->aux_scale,
         .normalize = opts->normalize,
+        .type = hr_tensor_dtype(logits),
     };
     hr_status st =
         HR__LAUNCH("router", hr__k_router, args, HR__OUT(probs), HR__OUT(index),

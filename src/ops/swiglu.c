@@ -21,14 +21,15 @@ static hr_status swiglu_backward(hr_function *fn, hr_tensor *const *grad_out,
     if (to_scale)
         HR_TRY(hr__op_like(scale, &grad_in[1]));
     hr__swiglu_args args = {
-        .x = hr_tensor_f32(x),
+        .x = hr_tensor_data(x),
         .scale = scale ? hr_tensor_f32(scale) : NULL,
-        .dy = hr_tensor_f32(grad_out[0]),
-        .y = hr_tensor_f32(grad_in[0]),
+        .dy = hr_tensor_data(grad_out[0]),
+        .y = hr_tensor_data(grad_in[0]),
         .dscale = to_scale ? hr_tensor_f32(grad_in[1]) : NULL,
         .n = hr_tensor_dim(x, 0),
         .width = hr_tensor_dim(x, 1) / 2,
         .live = last_number(live),
+        .type = hr_tensor_dtype(x),
     };
     return HR__LAUNCH("swiglu backward", hr__k_swiglu_back, args, HR__OUT(grad_in[0]),
                       HR__OUT(grad_in[1]), HR__IN(x), HR__IN(scale),
@@ -41,7 +42,8 @@ static const hr_function_class swiglu_class = {.name = "swiglu",
 static hr_status swiglu(hr_tensor *x, hr_tensor *scale, hr_tensor *live,
                         hr_tensor **out)
 {
-    HR_TRY(hr__op_expect("swiglu", "x", x, HR_F32, HR__DIMS(HR__ANY, HR__ANY)));
+    hr_dtype type = hr__op_type(x);
+    HR_TRY(hr__op_expect("swiglu", "x", x, type, HR__DIMS(HR__ANY, HR__ANY)));
     int64_t n = hr_tensor_dim(x, 0), width = hr_tensor_dim(x, 1);
     if (width % 2)
         return hr_fail(HR_ERR_INVALID, "shape",
@@ -51,14 +53,15 @@ static hr_status swiglu(hr_tensor *x, hr_tensor *scale, hr_tensor *live,
         HR_TRY(hr__op_expect("swiglu", "scale", scale, HR_F32, HR__DIMS(n)));
     hr_tensor *y;
     hr_status st;
-    HR_TRY(hr_tensor_create(HR_F32, HR__DIMS(n, width / 2), &y));
+    HR_TRY(hr_tensor_create(type, HR__DIMS(n, width / 2), &y));
     hr__swiglu_args args = {
-        .x = hr_tensor_f32(x),
+        .x = hr_tensor_data(x),
         .scale = scale ? hr_tensor_f32(scale) : NULL,
-        .y = hr_tensor_f32(y),
+        .y = hr_tensor_data(y),
         .n = n,
         .width = width / 2,
         .live = last_number(live),
+        .type = hr_tensor_dtype(x),
     };
     HR_TRY_GOTO(st,
                 HR__LAUNCH("swiglu", hr__k_swiglu, args, HR__OUT(y), HR__IN(x),

@@ -15,7 +15,7 @@
     X(cublasSetWorkspace_v2)                                                           \
     X(cublasSetMathMode)                                                               \
     X(cublasSetAtomicsMode)                                                            \
-    X(cublasSgemm_v2)
+    X(cublasGemmEx)
 
 typedef struct hr__cublas {
     HR__CUBLAS_MAP(HR__SYMBOL_FIELD)

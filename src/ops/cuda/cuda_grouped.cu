@@ -1,35 +1,36 @@
 /* Products by expert over sorted rows, whose limits only the device knows: y = x w^T, x = y w, w += y^T x.
  * R rows, I and O width in and out, L experts. A block makes a tile of HR_SIDE x HR_SIDE, a thread 4 x 4 of
- * it. Single products are cuBLAS's (cuda_gemm.c). */
-#include "device/cuda/cuda_code.cuh"
+ * it. Single products are cuBLAS's (launch_gemm.c). */
 #include "ops/cuda/cuda_params.h"
+#include "ops/cuda/cuda_types.cuh"
 
 enum { DEPTH = 16, EACH = 4, APART = HR_SIDE + 4, COLS = HR_SIDE / EACH };
 
 /* An operand as rows (of the result: rows of a, columns of b) by depth. `deep`: neighbours in memory are
  * neighbours in depth. */
-struct operand {
-    const float *at;
+template <class T> struct operand {
+    const T *at;
     int64_t stride; /* between rows, if deep; else between depths */
     int64_t rows, first;
 };
 
-template <bool DEEP>
-HR_INLINE void load(float (*to)[APART], const operand &x, int64_t depth, int64_t from)
+template <bool DEEP, class T>
+HR_INLINE void load(float (*to)[APART], const operand<T> &x, int64_t depth,
+                    int64_t from)
 {
     for (int i = (int)threadIdx.x; i < HR_SIDE * DEPTH; i += HR_THREADS) {
         int row = DEEP ? i / DEPTH : i % HR_SIDE, k = DEEP ? i % DEPTH : i / HR_SIDE;
         int64_t r = x.first + row, at = from + k;
         float value = 0;
         if (r < x.rows && at < depth)
-            value = DEEP ? x.at[r * x.stride + at] : x.at[at * x.stride + r];
+            value = hr__f32(DEEP ? x.at[r * x.stride + at] : x.at[at * x.stride + r]);
         to[k][row] = value;
     }
 }
 
 /* The tile of c at (a.first, b.first); c has rows `width` apart. */
-template <bool A_DEEP, bool B_DEEP>
-HR_INLINE void product(float *c, int64_t width, const operand &a, const operand &b,
+template <bool A_DEEP, bool B_DEEP, class C, class T>
+HR_INLINE void product(C *c, int64_t width, const operand<T> &a, const operand<T> &b,
                        int64_t depth, bool add)
 {
     __shared__ float left[DEPTH][APART], right[DEPTH][APART];
@@ -53,8 +54,9 @@ HR_INLINE void product(float *c, int64_t width, const operand &a, const operand 
 #pragma unroll
         for (int j = 0; j < EACH; j++) {
             int64_t row = a.first + down + r, col = b.first + across + j;
+            C *to = c + row * width + col;
             if (row < a.rows && col < b.rows)
-                c[row * width + col] = (add ? c[row * width + col] : 0) + sum[r][j];
+                hr__put(to, (add ? hr__f32(*to) : 0) + sum[r][j]);
         }
 }
 
@@ -82,37 +84,51 @@ HR_INLINE bool my_turn(const int64_t *offsets, int64_t experts, turn *t)
     return false;
 }
 
-HR_KERNEL hr_grouped(float *y, const float *x, const float *w, const int64_t *offsets,
-                     int64_t experts, int64_t in, int64_t out)
+template <class T>
+HR_INLINE void grouped(T *y, const T *x, const T *w, const int64_t *offsets,
+                       int64_t experts, int64_t in, int64_t out)
 {
     turn t;
     if (!my_turn(offsets, experts, &t))
         return;
-    operand a = {x + t.begin * in, in, t.rows, t.first};
-    operand b = {w + t.expert * out * in, in, out, (int64_t)blockIdx.x * HR_SIDE};
+    operand<T> a = {x + t.begin * in, in, t.rows, t.first};
+    operand<T> b = {w + t.expert * out * in, in, out, (int64_t)blockIdx.x * HR_SIDE};
     product<true, true>(y + t.begin * out, out, a, b, in, false);
 }
+HR_KERNELS(hr_grouped, grouped,
+           (T *y, const T *x, const T *w, const int64_t *offsets, int64_t experts,
+            int64_t in, int64_t out),
+           (y, x, w, offsets, experts, in, out))
 
-HR_KERNEL hr_grouped_dx(float *x, const float *y, const float *w,
-                        const int64_t *offsets, int64_t experts, int64_t in,
-                        int64_t out)
+template <class T>
+HR_INLINE void grouped_dx(T *x, const T *y, const T *w, const int64_t *offsets,
+                          int64_t experts, int64_t in, int64_t out)
 {
     turn t;
     if (!my_turn(offsets, experts, &t))
         return;
-    operand a = {y + t.begin * out, out, t.rows, t.first};
-    operand b = {w + t.expert * out * in, in, in, (int64_t)blockIdx.x * HR_SIDE};
+    operand<T> a = {y + t.begin * out, out, t.rows, t.first};
+    operand<T> b = {w + t.expert * out * in, in, in, (int64_t)blockIdx.x * HR_SIDE};
     product<true, false>(x + t.begin * in, in, a, b, out, false);
 }
+HR_KERNELS(hr_grouped_dx, grouped_dx,
+           (T *x, const T *y, const T *w, const int64_t *offsets, int64_t experts,
+            int64_t in, int64_t out),
+           (x, y, w, offsets, experts, in, out))
 
 /* Grid: tiles of I, tiles of O, experts. */
-HR_KERNEL hr_grouped_dw(float *w, const float *y, const float *x,
-                        const int64_t *offsets, int64_t in, int64_t out)
+template <class T>
+HR_INLINE void grouped_dw(float *w, const T *y, const T *x, const int64_t *offsets,
+                          int64_t in, int64_t out)
 {
     int64_t l = blockIdx.z, begin = offsets[l], rows = offsets[l + 1] - begin;
     if (rows == 0)
         return;
-    operand a = {y + begin * out, out, out, (int64_t)blockIdx.y * HR_SIDE};
-    operand b = {x + begin * in, in, in, (int64_t)blockIdx.x * HR_SIDE};
+    operand<T> a = {y + begin * out, out, out, (int64_t)blockIdx.y * HR_SIDE};
+    operand<T> b = {x + begin * in, in, in, (int64_t)blockIdx.x * HR_SIDE};
     product<false, false>(w + l * out * in, in, a, b, rows, true);
 }
+HR_KERNELS(hr_grouped_dw, grouped_dw,
+           (float *w, const T *y, const T *x, const int64_t *offsets, int64_t in,
+            int64_t out),
+           (w, y, x, offsets, in, out))

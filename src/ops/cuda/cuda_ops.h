@@ -21,4 +21,9 @@ extern hr__cuda_module hr__ops_cuda;
 #define HR__RUN(s, which, grid, ...)                                                   \
     HR__CUDA_RUN((s), &hr__ops_cuda, HR__CUDA_##which, (grid), __VA_ARGS__)
 
+/* The kernel for `type`, of those that there are for both. */
+#define HR__RUN_FOR(type, s, which, grid, ...)                                         \
+    HR__CUDA_RUN((s), &hr__ops_cuda, HR__CUDA_##which + ((type) == HR_BF16), (grid),   \
+                 __VA_ARGS__)
+
 #endif

@@ -1,8 +1,9 @@
 /* Kernels of the router, and of sorting copies by expert. N tokens, E experts, K choices a token. */
-#include "device/cuda/cuda_code.cuh"
+#include "ops/cuda/cuda_types.cuh"
 #include "ops/formulas.h"
 
-HR_KERNEL hr_softmax(float *p, const float *x, int64_t n, int64_t width)
+template <class T>
+HR_INLINE void softmax(float *p, const T *x, int64_t n, int64_t width)
 {
     int64_t row = hr_row();
     if (row >= n)
@@ -11,16 +12,18 @@ HR_KERNEL hr_softmax(float *p, const float *x, int64_t n, int64_t width)
     x += row * width;
     p += row * width;
     for (int64_t c = hr_lane(); c < width; c += HR_WARP)
-        most = fmaxf(most, x[c]);
+        most = fmaxf(most, hr__f32(x[c]));
     most = hr_warp_max(most);
     for (int64_t c = hr_lane(); c < width; c += HR_WARP) {
-        p[c] = expf(x[c] - most);
+        p[c] = expf(hr__f32(x[c]) - most);
         sum += p[c];
     }
     float factor = 1.0F / hr_warp_sum(sum);
     for (int64_t c = hr_lane(); c < width; c += HR_WARP)
         p[c] *= factor;
 }
+HR_KERNELS(hr_softmax, softmax, (float *p, const T *x, int64_t n, int64_t width),
+           (p, x, n, width))
 
 HR_INLINE bool is_chosen(const int32_t *index, int64_t k, int64_t expert)
 {
@@ -108,10 +111,22 @@ HR_KERNEL hr_balance(float *by_expert, float *losses, const float *p,
 }
 
 /* ---- backward ---- */
+/* What reaches the probability of an expert: from the loss, and as one of the K chosen. */
+HR_INLINE float expert_grad(float start, int64_t expert, const int32_t *index,
+                            const float *dprobs, int64_t top_k, float mean, float sum)
+{
+    for (int64_t k = 0; k < top_k; k++)
+        if (index[k] == expert)
+            start += (dprobs[k] - mean) / sum;
+    return start;
+}
+
 /* `start` (may be NULL) is what the loss gives each expert, by sequence. */
-HR_KERNEL hr_router_back(float *dlogits, const float *p, const int32_t *index,
-                         const float *dprobs, const float *start, int64_t n,
-                         int64_t experts, int64_t top_k, int64_t seq_len, int normalize)
+template <class T>
+HR_INLINE void router_back(T *dlogits, const float *p, const int32_t *index,
+                           const float *dprobs, const float *start, int64_t n,
+                           int64_t experts, int64_t top_k, int64_t seq_len,
+                           int normalize)
 {
     int64_t row = hr_row();
     if (row >= n)
@@ -126,18 +141,23 @@ HR_KERNEL hr_router_back(float *dlogits, const float *p, const int32_t *index,
         for (int64_t k = 0; k < top_k; k++)
             mean += dprobs[k] * p[index[k]] / sum;
     }
-    for (int64_t e = hr_lane(); e < experts; e += HR_WARP) {
-        float d = start ? start[row / seq_len * experts + e] : 0;
-        for (int64_t k = 0; k < top_k; k++)
-            if (index[k] == e)
-                d += (dprobs[k] - mean) / sum;
-        dot += p[e] * d;
-        dlogits[e] = d;
-    }
-    dot = hr_warp_sum(dot);
+    if (start)
+        start += row / seq_len * experts;
     for (int64_t e = hr_lane(); e < experts; e += HR_WARP)
-        dlogits[e] = p[e] * (dlogits[e] - dot);
+        dot += p[e] * expert_grad(start ? start[e] : 0, e, index, dprobs, top_k, mean,
+                                  sum);
+    dot = hr_warp_sum(dot);
+    for (int64_t e = hr_lane(); e < experts; e += HR_WARP) {
+        float d =
+            expert_grad(start ? start[e] : 0, e, index, dprobs, top_k, mean, sum);
+        hr__put(dlogits + e, p[e] * (d - dot));
+    }
 }
+HR_KERNELS(hr_router_back, router_back,
+           (T *dlogits, const float *p, const int32_t *index, const float *dprobs,
+            const float *start, int64_t n, int64_t experts, int64_t top_k,
+            int64_t seq_len, int normalize),
+           (dlogits, p, index, dprobs, start, n, experts, top_k, seq_len, normalize))
 
 /* ---- sorting ---- */
 /* How many threads before this one, and how many of the block, say yes. */

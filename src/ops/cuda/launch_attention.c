@@ -21,11 +21,16 @@ static hr__attention_shape shape_of(const hr__attention_args *a, const float *ro
                                  .d = (int)a->head_width};
 }
 
+static bool is_wide(const hr__attention_args *a)
+{
+    return a->head_width > HR_PASS;
+}
+
 /* A block has `own` arrays of `rows` rows, a tile of the others, and what each weighs. */
 static hr__cuda_grid grid_of(const hr__attention_args *a, int64_t rows, int64_t own)
 {
-    int64_t d = a->head_width;
-    int64_t floats = own * rows * d + HR_TILE * (d + 1) + rows * HR_TILE;
+    int64_t d = a->head_width, cols = is_wide(a) ? HR_PASS : d;
+    int64_t floats = own * rows * d + HR_TILE * (cols + 1) + rows * HR_TILE;
     return (hr__cuda_grid){a->sequences * a->heads, hr__parts(a->seq_len, rows), 1,
                            (size_t)floats * sizeof(float)};
 }
@@ -51,7 +56,10 @@ hr_status hr__cuda_attention(hr_stream *s, const void *args)
     HR_TRY(table(s, &a, &rotary));
     hr__attention_shape shape = shape_of(&a, rotary);
     hr_status st =
-        HR__RUN(s, ATTENTION, grid_of(&a, HR_TILE, 1), &shape, &a.out, &a.lse);
+        is_wide(&a) ? HR__RUN_FOR(a.type, s, ATTENTION_WIDE,
+                                  grid_of(&a, HR_WIDE_ROWS, 1), &shape, &a.out, &a.lse)
+                    : HR__RUN_FOR(a.type, s, ATTENTION, grid_of(&a, HR_ROWS, 1), &shape,
+                                  &a.out, &a.lse);
     hr_mem_free(rotary, s);
     return st;
 }
@@ -61,12 +69,16 @@ static hr_status go_back(hr_stream *s, hr__attention_args a, const float *rotary
 {
     hr__attention_shape shape = shape_of(&a, rotary);
     int64_t rows = a.sequences * a.seq_len;
-    hr__cuda_grid grid = grid_of(&a, HR_BACK_ROWS, 2);
+    hr__cuda_grid grid = grid_of(&a, is_wide(&a) ? HR_WIDE_BACK_ROWS : HR_BACK_ROWS, 2);
     shape.dot = dot;
-    HR_TRY(HR__RUN(s, ATTENTION_DOT, hr__cuda_by_row(rows * a.heads), &dot, &a.dout,
-                   &a.out, &rows, &shape.heads, &shape.d, &a.seq_len));
-    HR_TRY(HR__RUN(s, ATTENTION_DQ, grid, &shape, &a.dqkv));
-    return HR__RUN(s, ATTENTION_DKV, grid, &shape, &a.dqkv);
+    HR_TRY(HR__RUN_FOR(a.type, s, ATTENTION_DOT, hr__cuda_by_row(rows * a.heads), &dot,
+                       &a.dout, &a.out, &rows, &shape.heads, &shape.d, &a.seq_len));
+    if (is_wide(&a)) {
+        HR_TRY(HR__RUN_FOR(a.type, s, ATTENTION_DQ_WIDE, grid, &shape, &a.dqkv));
+        return HR__RUN_FOR(a.type, s, ATTENTION_DKV_WIDE, grid, &shape, &a.dqkv);
+    }
+    HR_TRY(HR__RUN_FOR(a.type, s, ATTENTION_DQ, grid, &shape, &a.dqkv));
+    return HR__RUN_FOR(a.type, s, ATTENTION_DKV, grid, &shape, &a.dqkv);
 }
 
 hr_status hr__cuda_attention_back(hr_stream *s, const void *args)

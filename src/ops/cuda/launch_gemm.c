@@ -1,5 +1,5 @@
 /* CUDA form of single products: cuBLAS, with a handle and a workspace a stream, so that bits depend on nothing
- * that other streams do. f32 throughout (no TF32), no atomics. */
+ * that other streams do. No atomics; f32 without TF32; of bf16 every sum is f32 to its end. */
 #include "device/device_ops.h"
 #include "ops/cuda/cublas_load.h"
 #include "ops/cuda/cuda_ops.h"
@@ -7,6 +7,11 @@
 #include <stdlib.h>
 
 enum { WORKSPACE = 32 << 20 }; /* what cuBLAS recommends from sm_90 on */
+
+/* Else sums that are split may be rounded to bf16 in between. */
+static const cublasMath_t math =
+    (cublasMath_t)(CUBLAS_DEFAULT_MATH |
+                   CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION);
 
 typedef struct blas_stream {
     const hr__cublas *blas;
@@ -40,8 +45,7 @@ static hr_status set_up(blas_stream *b, hr_stream *s)
     HR_TRY(hr__cublas_status(
         blas, blas->cublasSetWorkspace_v2(b->handle, b->workspace, WORKSPACE),
         "cublasSetWorkspace"));
-    HR_TRY(hr__cublas_status(blas,
-                             blas->cublasSetMathMode(b->handle, CUBLAS_DEFAULT_MATH),
+    HR_TRY(hr__cublas_status(blas, blas->cublasSetMathMode(b->handle, math),
                              "cublasSetMathMode"));
     return hr__cublas_status(
         blas, blas->cublasSetAtomicsMode(b->handle, CUBLAS_ATOMICS_NOT_ALLOWED),
@@ -70,6 +74,11 @@ static hr_status blas_of(hr_stream *s, blas_stream **out)
     return HR_OK;
 }
 
+static cudaDataType_t cuda_type(hr_dtype type)
+{
+    return type == HR_BF16 ? CUDA_R_16BF : CUDA_R_32F;
+}
+
 /* cuBLAS has columns where we have rows: what is row-major to us is the transpose to it, and
  * c^T = b^T a^T. */
 hr_status hr__cuda_gemm(hr_stream *s, const void *args)
@@ -81,16 +90,19 @@ hr_status hr__cuda_gemm(hr_stream *s, const void *args)
         return HR_OK;
     if (g.k == 0)
         return g.add ? HR_OK
-                     : hr__cuda_status(hr__cuda(s),
-                                       hr__cuda(s)->cudaMemsetAsync(
-                                           g.c, 0, (size_t)(g.m * g.n) * sizeof *g.c,
-                                           hr__cuda_stream(s)),
-                                       "cudaMemsetAsync");
+                     : hr__cuda_status(
+                           hr__cuda(s),
+                           hr__cuda(s)->cudaMemsetAsync(
+                               g.c, 0, (size_t)(g.m * g.n) * hr_dtype_bytes(g.c_type),
+                               hr__cuda_stream(s)),
+                           "cudaMemsetAsync");
     HR_TRY(blas_of(s, &b));
-    cublasStatus_t e = b->blas->cublasSgemm_v2(
+    cudaDataType_t type = cuda_type(g.type);
+    cublasStatus_t e = b->blas->cublasGemmEx(
         b->handle, g.b_across ? CUBLAS_OP_T : CUBLAS_OP_N,
         g.a_across ? CUBLAS_OP_T : CUBLAS_OP_N, (int)g.n, (int)g.m, (int)g.k, &one, g.b,
-        (int)(g.b_across ? g.k : g.n), g.a, (int)(g.a_across ? g.m : g.k), &keep, g.c,
-        (int)g.n);
-    return hr__cublas_status(b->blas, e, "cublasSgemm");
+        type, (int)(g.b_across ? g.k : g.n), g.a, type, (int)(g.a_across ? g.m : g.k),
+        &keep, g.c, cuda_type(g.c_type), (int)g.n, CUBLAS_COMPUTE_32F,
+        CUBLAS_GEMM_DEFAULT);
+    return hr__cublas_status(b->blas, e, "cublasGemmEx");
 }

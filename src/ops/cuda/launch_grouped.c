@@ -17,20 +17,21 @@ static hr__cuda_grid by_rows(const hr__grouped_args *a, int64_t width)
 hr_status hr__cuda_grouped(hr_stream *s, const void *args)
 {
     hr__grouped_args a = *(const hr__grouped_args *)args;
-    return HR__RUN(s, GROUPED, by_rows(&a, a.out), &a.y, &a.x, &a.w, &a.offsets,
-                   &a.experts, &a.in, &a.out);
+    return HR__RUN_FOR(a.type, s, GROUPED, by_rows(&a, a.out), &a.y, &a.x, &a.w,
+                       &a.offsets, &a.experts, &a.in, &a.out);
 }
 
 hr_status hr__cuda_grouped_dx(hr_stream *s, const void *args)
 {
     hr__grouped_args a = *(const hr__grouped_args *)args;
-    return HR__RUN(s, GROUPED_DX, by_rows(&a, a.in), &a.x, &a.y, &a.w, &a.offsets,
-                   &a.experts, &a.in, &a.out);
+    return HR__RUN_FOR(a.type, s, GROUPED_DX, by_rows(&a, a.in), &a.x, &a.y, &a.w,
+                       &a.offsets, &a.experts, &a.in, &a.out);
 }
 
 hr_status hr__cuda_grouped_dw(hr_stream *s, const void *args)
 {
     hr__grouped_args a = *(const hr__grouped_args *)args;
     hr__cuda_grid grid = hr__cuda_blocks(tiles(a.in), tiles(a.out), a.experts);
-    return HR__RUN(s, GROUPED_DW, grid, &a.w, &a.y, &a.x, &a.offsets, &a.in, &a.out);
+    return HR__RUN_FOR(a.type, s, GROUPED_DW, grid, &a.w, &a.y, &a.x, &a.offsets, &a.in,
+                       &a.out);
 }

@@ -4,7 +4,8 @@
 
 static hr_status softmax(hr_stream *s, hr__router_args a, float *p)
 {
-    return HR__RUN(s, SOFTMAX, hr__cuda_by_row(a.n), &p, &a.logits, &a.n, &a.experts);
+    return HR__RUN_FOR(a.type, s, SOFTMAX, hr__cuda_by_row(a.n), &p, &a.logits, &a.n,
+                       &a.experts);
 }
 
 static hr_status balance(hr_stream *s, hr__router_args a, const float *p,
@@ -46,9 +47,9 @@ static hr_status go_back(hr_stream *s, hr__router_args a, float *p, float *start
     HR_TRY(softmax(s, a, p));
     if (start)
         HR_TRY(balance(s, a, p, start));
-    return HR__RUN(s, ROUTER_BACK, hr__cuda_by_row(a.n), &a.dlogits, &p, &a.index,
-                   &a.probs, &start, &a.n, &a.experts, &a.top_k, &a.seq_len,
-                   &normalize);
+    return HR__RUN_FOR(a.type, s, ROUTER_BACK, hr__cuda_by_row(a.n), &a.dlogits, &p,
+                       &a.index, &a.probs, &start, &a.n, &a.experts, &a.top_k,
+                       &a.seq_len, &normalize);
 }
 
 hr_status hr__cuda_router_back(hr_stream *s, const void *args)

@@ -1,6 +1,6 @@
 /* Host kernels of attention: a part is one head of one sequence. */
 #include "base/try.h"
-#include "ops/host/host_parts.h"
+#include "ops/host/host_wide.h"
 
 struct attention {
     hr__attention_args args;
@@ -48,12 +48,22 @@ static hr_status attention_part(void *arg, int i)
     return HR_OK;
 }
 
+static hr_status wide(hr__attention_args a, hr_team *team)
+{
+    int64_t count = a.sequences * a.seq_len * a.heads * a.head_width;
+    return HR__WIDE_RUN(hr__host_attention, a, team, {&a.qkv, 3 * count, HR_READ},
+                        {&a.out, count, a.dqkv ? HR_READ : HR_WRITE},
+                        {&a.dout, count, HR_READ}, {&a.dqkv, 3 * count, HR_WRITE});
+}
+
 hr_status hr__host_attention(const void *args, hr_team *team)
 {
     struct attention all = {.args = *(const hr__attention_args *)args};
     const hr__attention_args *a = &all.args;
     if (a->sequences == 0) /* then seq_len is any number */
         return HR_OK;
+    if (a->type == HR_BF16)
+        return wide(all.args, team);
     HR_TRY(hr__rotary_table(a->seq_len, a->head_width, a->rope_base, &all.rotary));
     return hr__parts_run(team, a->sequences * a->heads, attention_part, &all);
 }

@@ -1,7 +1,7 @@
 /* Host kernels that go element by element or row by row: add, rmsnorm, swiglu, cross_entropy,
  * sum_squares, adamw. */
 #include "base/try.h"
-#include "ops/host/host_parts.h"
+#include "ops/host/host_wide.h"
 
 /* A part of rows: as many as make HR__FLAT_ITEMS elements, by the width alone. */
 static int64_t rows_a_part(int64_t width)
@@ -34,6 +34,9 @@ static hr_status add_part(void *arg, int i)
 hr_status hr__host_add(const void *args, hr_team *team)
 {
     hr__add_args a = *(const hr__add_args *)args;
+    if (a.type == HR_BF16)
+        return HR__WIDE_RUN(hr__host_add, a, team, {&a.out, a.count, HR_WRITE},
+                            {&a.a, a.count, HR_READ}, {&a.b, a.count, HR_READ});
     return hr__parts_run(team, hr__parts(a.count, HR__FLAT_ITEMS), add_part, &a);
 }
 
@@ -50,6 +53,10 @@ static hr_status rmsnorm_part(void *arg, int i)
 hr_status hr__host_rmsnorm(const void *args, hr_team *team)
 {
     hr__rmsnorm_args a = *(const hr__rmsnorm_args *)args;
+    int64_t count = a.n * a.width;
+    if (a.type == HR_BF16)
+        return HR__WIDE_RUN(hr__host_rmsnorm, a, team, {&a.y, count, HR_WRITE},
+                            {&a.x, count, HR_READ}, {&a.g, a.width, HR_READ});
     return hr__parts_run(team, hr__parts(a.n, HR__NORM_ROWS), rmsnorm_part, &a);
 }
 
@@ -67,6 +74,11 @@ static hr_status rmsnorm_back_part(void *arg, int i)
 hr_status hr__host_rmsnorm_back(const void *args, hr_team *team)
 {
     hr__rmsnorm_args a = *(const hr__rmsnorm_args *)args;
+    int64_t count = a.n * a.width;
+    if (a.type == HR_BF16)
+        return HR__WIDE_RUN(hr__host_rmsnorm_back, a, team, {&a.y, count, HR_WRITE},
+                            {&a.x, count, HR_READ}, {&a.g, a.width, HR_READ},
+                            {&a.dy, count, HR_READ});
     int64_t parts = hr__parts(a.n, HR__NORM_ROWS);
     HR_TRY(hr__parts_run(team, parts, rmsnorm_back_part, &a));
     for (int64_t i = 0; a.dg && i < parts; i++)
@@ -95,6 +107,10 @@ static hr__swiglu_args live_rows(const void *args)
 hr_status hr__host_swiglu(const void *args, hr_team *team)
 {
     hr__swiglu_args a = live_rows(args);
+    int64_t count = a.n * a.width;
+    if (a.type == HR_BF16)
+        return HR__WIDE_RUN(hr__host_swiglu, a, team, {&a.y, count, HR_WRITE},
+                            {&a.x, 2 * count, HR_READ});
     return hr__parts_run(team, hr__parts(a.n, rows_a_part(a.width)), swiglu_part, &a);
 }
 
@@ -112,6 +128,10 @@ static hr_status swiglu_back_part(void *arg, int i)
 hr_status hr__host_swiglu_back(const void *args, hr_team *team)
 {
     hr__swiglu_args a = live_rows(args);
+    int64_t count = a.n * a.width;
+    if (a.type == HR_BF16)
+        return HR__WIDE_RUN(hr__host_swiglu_back, a, team, {&a.y, 2 * count, HR_WRITE},
+                            {&a.x, 2 * count, HR_READ}, {&a.dy, count, HR_READ});
     return hr__parts_run(team, hr__parts(a.n, rows_a_part(a.width)), swiglu_back_part,
                          &a);
 }
@@ -130,6 +150,9 @@ hr_status hr__host_cross_entropy(const void *args, hr_team *team)
 {
     hr__cross_entropy_args a = *(const hr__cross_entropy_args *)args;
     double sum = 0;
+    if (a.type == HR_BF16)
+        return HR__WIDE_RUN(hr__host_cross_entropy, a, team,
+                            {&a.logits, a.n * a.vocabulary, HR_READ});
     HR_TRY(hr__indices_check("cross_entropy", "targets", a.targets, a.n, a.vocabulary,
                              true));
     HR_TRY(hr__parts_run(team, hr__parts(a.n, rows_a_part(a.vocabulary)),
@@ -155,6 +178,10 @@ static hr_status cross_entropy_back_part(void *arg, int i)
 hr_status hr__host_cross_entropy_back(const void *args, hr_team *team)
 {
     hr__cross_entropy_args a = *(const hr__cross_entropy_args *)args;
+    int64_t count = a.n * a.vocabulary;
+    if (a.type == HR_BF16)
+        return HR__WIDE_RUN(hr__host_cross_entropy_back, a, team,
+                            {&a.logits, count, HR_READ}, {&a.dlogits, count, HR_WRITE});
     return hr__parts_run(team, hr__parts(a.n, rows_a_part(a.vocabulary)),
                          cross_entropy_back_part, &a);
 }

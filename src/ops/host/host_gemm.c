@@ -1,7 +1,7 @@
 /* Host kernels of the products: row-major sgemm of the BLAS over tiles whose shape follows from
  * the operands alone. Each tile is one call on one thread; the BLAS runs no threads of its own. */
 #include "base/try.h"
-#include "ops/host/host_parts.h"
+#include "ops/host/host_wide.h"
 #include <cblas.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -99,6 +99,19 @@ static hr_status tile_run(const hr__gemm_args *g, int64_t tile)
     return st;
 }
 
+/* c is of the operands' type, or is f32 already. */
+static hr_status wide(hr__gemm_args g, hr_team *team)
+{
+    hr_dtype c_type = g.c_type;
+    g.c_type = HR_F32;
+    if (c_type == HR_F32)
+        return HR__WIDE_RUN(hr__host_gemm, g, team, {&g.a, g.m * g.k, HR_READ},
+                            {&g.b, g.k * g.n, HR_READ});
+    return HR__WIDE_RUN(hr__host_gemm, g, team, {&g.a, g.m * g.k, HR_READ},
+                        {&g.b, g.k * g.n, HR_READ},
+                        {&g.c, g.m * g.n, g.add ? HR_READ_WRITE : HR_WRITE});
+}
+
 static hr_status gemm_part(void *arg, int i)
 {
     return tile_run(arg, i);
@@ -107,6 +120,8 @@ static hr_status gemm_part(void *arg, int i)
 hr_status hr__host_gemm(const void *args, hr_team *team)
 {
     hr__gemm_args g = *(const hr__gemm_args *)args;
+    if (g.type == HR_BF16)
+        return wide(g, team);
     pthread_once(&blas_once, prepare_blas);
     return hr__parts_run(team, tile_count(&g), gemm_part, &g);
 }
@@ -183,15 +198,32 @@ static hr_status grouped_run(const void *args, hr_team *team, expert_product pro
 
 hr_status hr__host_grouped(const void *args, hr_team *team)
 {
-    return grouped_run(args, team, expert_y);
+    hr__grouped_args a = *(const hr__grouped_args *)args;
+    int64_t rows = a.offsets[a.experts];
+    if (a.type == HR_BF16)
+        return HR__WIDE_RUN(hr__host_grouped, a, team, {&a.x, rows * a.in, HR_READ},
+                            {&a.w, a.experts * a.out * a.in, HR_READ},
+                            {&a.y, rows * a.out, HR_WRITE});
+    return grouped_run(&a, team, expert_y);
 }
 
 hr_status hr__host_grouped_dx(const void *args, hr_team *team)
 {
-    return grouped_run(args, team, expert_dx);
+    hr__grouped_args a = *(const hr__grouped_args *)args;
+    int64_t rows = a.offsets[a.experts];
+    if (a.type == HR_BF16)
+        return HR__WIDE_RUN(hr__host_grouped_dx, a, team, {&a.x, rows * a.in, HR_WRITE},
+                            {&a.w, a.experts * a.out * a.in, HR_READ},
+                            {&a.y, rows * a.out, HR_READ});
+    return grouped_run(&a, team, expert_dx);
 }
 
 hr_status hr__host_grouped_dw(const void *args, hr_team *team)
 {
-    return grouped_run(args, team, expert_dw);
+    hr__grouped_args a = *(const hr__grouped_args *)args;
+    int64_t rows = a.offsets[a.experts];
+    if (a.type == HR_BF16)
+        return HR__WIDE_RUN(hr__host_grouped_dw, a, team, {&a.x, rows * a.in, HR_READ},
+                            {&a.y, rows * a.out, HR_READ});
+    return grouped_run(&a, team, expert_dw);
 }

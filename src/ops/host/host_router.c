@@ -2,7 +2,7 @@
  * sequences. Per sequence: loss = E / (K T) * sum_e count_e * mean_t p_te, so its gradient for every
  * p_te of the sequence is aux_scale * E / (K T) * count_e / T. */
 #include "base/try.h"
-#include "ops/host/host_parts.h"
+#include "ops/host/host_wide.h"
 #include <string.h>
 
 enum { PART_ROWS = 256 };
@@ -87,6 +87,9 @@ static hr_status router_part(void *arg, int i)
 hr_status hr__host_router(const void *args, hr_team *team)
 {
     hr__router_args a = *(const hr__router_args *)args;
+    if (a.type == HR_BF16)
+        return HR__WIDE_RUN(hr__host_router, a, team,
+                            {&a.logits, a.n * a.experts, HR_READ});
     int64_t parts = hr__parts(a.n, part_rows(&a));
     HR_TRY(hr__parts_run(team, parts, router_part, &a));
     for (int64_t i = 0; a.losses && i < parts; i++)
@@ -140,5 +143,9 @@ static hr_status router_back_part(void *arg, int i)
 hr_status hr__host_router_back(const void *args, hr_team *team)
 {
     hr__router_args a = *(const hr__router_args *)args;
+    int64_t count = a.n * a.experts;
+    if (a.type == HR_BF16)
+        return HR__WIDE_RUN(hr__host_router_back, a, team, {&a.logits, count, HR_READ},
+                            {&a.dlogits, count, HR_WRITE});
     return hr__parts_run(team, hr__parts(a.n, part_rows(&a)), router_back_part, &a);
 }

@@ -1,7 +1,7 @@
 /* Host kernels that move rows by index: embedding, sort_choices, gather and combine. Sums go in
  * the order of the tokens, and of a token's choices. */
 #include "base/try.h"
-#include "ops/host/host_parts.h"
+#include "ops/host/host_wide.h"
 #include <string.h>
 
 enum { PART_ROWS = 256, PART_COLS = 256 };
@@ -11,9 +11,9 @@ static int64_t least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-static size_t row_bytes(int64_t width)
+static size_t row_bytes(const hr__rows_args *a)
 {
-    return (size_t)width * sizeof(float);
+    return (size_t)a->width * hr_dtype_bytes(a->type);
 }
 
 /* ---- gather and combine ---- */
@@ -21,8 +21,11 @@ static hr_status gather_part(void *arg, int i)
 {
     const hr__rows_args *a = arg;
     int64_t begin = (int64_t)i * PART_ROWS, end = least(begin + PART_ROWS, a->n);
+    size_t bytes = row_bytes(a);
+    char *out = (char *)a->out;
+    const char *x = (const char *)a->x;
     for (int64_t j = begin; j < end; j++)
-        memcpy(a->out + j * a->width, a->x + a->map[j] * a->width, row_bytes(a->width));
+        memcpy(out + (size_t)j * bytes, x + (size_t)a->map[j] * bytes, bytes);
     return HR_OK;
 }
 
@@ -42,9 +45,9 @@ static hr_status combine_part(void *arg, int i)
         float *out = a->out + n * a->width;
         const int32_t *map = a->map + n * a->top_k;
         if (a->top_k == 0)
-            memset(out, 0, row_bytes(a->width));
+            memset(out, 0, row_bytes(a));
         else
-            memcpy(out, a->x + map[0] * a->width, row_bytes(a->width));
+            memcpy(out, a->x + map[0] * a->width, row_bytes(a));
         for (int64_t k = 1; k < a->top_k; k++)
             hr__vec_best()->add(out, out, a->x + map[k] * a->width, a->width);
     }
@@ -55,6 +58,10 @@ hr_status hr__host_combine(const void *args, hr_team *team)
 {
     hr__rows_args a = *(const hr__rows_args *)args;
     HR_TRY(hr__indices_check("permute", "slot", a.map, a.n * a.top_k, a.from, false));
+    if (a.type == HR_BF16)
+        return HR__WIDE_RUN(hr__host_combine, a, team,
+                            {&a.out, a.n * a.width, HR_WRITE},
+                            {&a.x, a.from * a.width, HR_READ});
     return a.width > 0
                ? hr__parts_run(team, hr__parts(a.n, PART_ROWS), combine_part, &a)
                : HR_OK;
@@ -84,7 +91,8 @@ hr_status hr__host_embedding(const void *args, hr_team *team)
                        .map = e.ids,
                        .n = e.n,
                        .from = e.vocabulary,
-                       .width = e.width};
+                       .width = e.width,
+                       .type = e.type};
     return a.width > 0 ? hr__parts_run(team, hr__parts(a.n, PART_ROWS), gather_part, &a)
                        : HR_OK;
 }
@@ -105,6 +113,9 @@ hr_status hr__host_embedding_back(const void *args, hr_team *team)
 {
     hr__embedding_args a = *(const hr__embedding_args *)args;
     HR_TRY(hr__indices_check("embedding", "ids", a.ids, a.n, a.vocabulary, false));
+    if (a.type == HR_BF16)
+        return HR__WIDE_RUN(hr__host_embedding_back, a, team,
+                            {&a.rows, a.n * a.width, HR_READ});
     return hr__parts_run(team, hr__parts(a.width, PART_COLS), embedding_back_part, &a);
 }
 

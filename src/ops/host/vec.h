@@ -25,6 +25,8 @@ typedef struct hr__head {
 typedef struct hr__vec {
     const char *name;
     void (*add)(float *out, const float *a, const float *b, int64_t count);
+    void (*widen)(float *to, const hr__bf16 *from, int64_t count);
+    void (*narrow)(hr__bf16 *to, const float *from, int64_t count);
     void (*exp)(float *out, const float *x, int64_t count);
     void (*rmsnorm)(float *y, const float *x, const float *g, int64_t rows,
                     int64_t width, float eps);

@@ -10,6 +10,20 @@ static void vec_add(float *out, const float *a, const float *b, int64_t count)
         out[i] = a[i] + b[i];
 }
 
+static void vec_widen(float *restrict to, const hr__bf16 *restrict from, int64_t count)
+{
+    HR__SIMD
+    for (int64_t i = 0; i < count; i++)
+        to[i] = hr__bf16_wide(from[i]);
+}
+
+static void vec_narrow(hr__bf16 *restrict to, const float *restrict from, int64_t count)
+{
+    HR__SIMD
+    for (int64_t i = 0; i < count; i++)
+        to[i] = hr__bf16_near(from[i]);
+}
+
 static void vec_exp_all(float *out, const float *x, int64_t count)
 {
     HR__SIMD

@@ -7,6 +7,8 @@
 const hr__vec HR__VEC_TABLE = {
     .name = HR__VEC_NAME,
     .add = vec_add,
+    .widen = vec_widen,
+    .narrow = vec_narrow,
     .exp = vec_exp_all,
     .rmsnorm = vec_rmsnorm,
     .rmsnorm_back = vec_rmsnorm_back,
