@@ -3,6 +3,7 @@
 #include "commands.h"
 #include "headrace/device.h"
 #include "headrace/group_mpi.h"
+#include "headrace/group_nccl.h"
 
 #include <cairo.h>
 #include <dlfcn.h>
@@ -47,8 +48,8 @@ static json_t *engines(void)
         json_array_append_new(list, offer(hr_local_engine_name(i), true, NULL));
     const char *why, *mpi = hr_mpi_library(&why);
     json_array_append_new(list, offer("mpi", mpi != NULL, mpi ? mpi : why));
-    json_array_append_new(
-        list, offer("nccl", false, "this build has no NCCL engine for groups"));
+    const char *nccl = hr_nccl_library(&why);
+    json_array_append_new(list, offer("nccl", nccl != NULL, nccl ? nccl : why));
     return list;
 }
 

@@ -4,6 +4,7 @@
 #include "launcher.h"
 #include "run_pipeline.h"
 #include "train_process.h"
+#include <string.h>
 
 /* What only the schedule and the layout show to be impossible is a wrong option, too. */
 static hr_status check_pipeline(const train_options *o)
@@ -41,8 +42,9 @@ int hr_app_cmd_train(int argc, char *const *argv)
     if (st == HR_PENDING || (st != HR_OK && !shared))
         return hr_app_usage("train", st);
     hr_status handled = hr_app_interrupt_install();
-    if (shared) {
+    if (shared || strcmp(o.device, "cuda") == 0)
         o.link_gbps = o.link_us = 0; /* there is a real one */
+    if (shared) {
         return hr_app_train_process(&o, st == HR_OK ? handled : st);
     }
     if (handled == HR_OK)

@@ -57,6 +57,7 @@ typedef struct train_job {
     int64_t begin_ns;
     train_report *report;
     /* Of the end; rank 0 writes. */
+    char transfers[96]; /* what carries them between GPUs; "": nothing of that kind */
     int64_t steps_done;
     train_result last;
     train_choice choice;
@@ -101,7 +102,7 @@ struct train_rank {
     int64_t updates; /* of the parameters so far: steps that were not skipped */
 };
 
-hr_status hr_app_rank_main(hr_group *world, void *train_job_);
+hr_status hr_app_rank_main(hr_group *base, void *train_job_);
 hr_status hr_app_rank_step(train_rank *r, int64_t step, train_result *out);
 hr_status hr_app_rank_evaluate(train_rank *r, double *nats);
 /* Work issued to `to` from now on comes after what `from` has now. */

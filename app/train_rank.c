@@ -1,4 +1,5 @@
 /* train_rank.c: what one rank owns, and its loop over the steps. */
+#include "headrace/group_nccl.h"
 #include "interrupt.h"
 #include "train.h"
 #include <math.h>
@@ -210,14 +211,33 @@ static hr_status run(train_rank *r)
     return r->job->opts->profile[0] ? hr_app_rank_profile(r) : HR_OK;
 }
 
-hr_status hr_app_rank_main(hr_group *world, void *train_job_)
+/* Where ranks reach each other's memory only so, their groups are over NCCL. */
+static hr_status open_world(hr_group *base, train_job *job, hr_group **out)
 {
-    train_rank r = {.job = train_job_, .groups = {.world = world}};
-    hr_status st = run(&r);
+    *out = NULL;
+    if (hr_group_size(base) == 1 || !hr_nccl_is_needed(hr_group_device(base))) {
+        *out = hr_group_retain(base);
+        return HR_OK;
+    }
+    hr_nccl_opts o = {HR_INIT(hr_nccl_opts), .timeout_s = job->opts->timeout_s};
+    APP_TRY(hr_group_over_nccl(base, &o, out));
+    if (hr_group_rank(base) == 0)
+        snprintf(job->transfers, sizeof job->transfers, "%s", hr_nccl_library(NULL));
+    return HR_OK;
+}
+
+hr_status hr_app_rank_main(hr_group *base, void *train_job_)
+{
+    train_rank r = {.job = train_job_};
+    hr_status st = open_world(base, r.job, &r.groups.world);
+    hr_group *world = r.groups.world;
+    if (st >= 0)
+        st = run(&r);
     char said[512];
     snprintf(said, sizeof said, "%s", hr_last_error());
     if (st < 0) /* peers must not wait for this rank while it closes */
-        hr_group_abort(world, st);
+        hr_group_abort(base, st);
     close_rank(&r);
+    hr_group_release(world);
     return st < 0 ? hr_fail(st, NULL, "%s", said) : HR_OK;
 }

@@ -164,6 +164,8 @@ static void say_end(const train_job *job)
     printf("%lld steps, %lld tokens a step, %s %s%s\n", (long long)job->steps_done,
            (long long)hr_app_train_tokens(o), ranks, job->manner,
            o->overlap ? ", overlap on" : ", overlap off");
+    if (job->transfers[0])
+        printf("transfers between GPUs: %s\n", job->transfers);
     if (imitates_link(o))
         printf("link between ranks: imitated, %g Gbit/s and %g us\n", o->link_gbps,
                o->link_us);

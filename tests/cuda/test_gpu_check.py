@@ -16,10 +16,11 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path[:0] = [str(ROOT / "tests" / "program"), str(ROOT / "bench")]
 import gpu_libraries  # noqa: E402
 import program_kit  # noqa: E402
-from program_kit import PROGRAM, Ended, command, run  # noqa: E402
+from program_kit import PROGRAM, command, run  # noqa: E402
 
 BUILT = pathlib.Path(PROGRAM).resolve().parent
 DOUBLE = "CUDA on test double"
+ENDS_WITHIN_S = 30  # what was killed
 ABOUT = "CUDA 13.0, driver 13.1, compute capability 9.0 at 0000:01:00.0"
 TRAINS = """while [ $# -gt 0 ]; do
     case $1 in --out) out=$2 ;; --device) device=$2 ;; esac
@@ -61,16 +62,38 @@ class GpuCheck(program_kit.Case):
         self.make("headrace", f"if [ $1 = info ]; then echo '{info}'; exit; fi\n" + TRAINS.format(host=host, cuda=cuda))
         self.make("bench/bench_gpu_overlap", overlap)
 
-    def gone(self, group):
-        """No process of the group is left, once it has been taken leave of."""
-        until = time.monotonic() + program_kit.LONGEST
-        while time.monotonic() < until:
-            try:
-                os.killpg(group, 0)
-            except ProcessLookupError:
-                return True
+    def hanging(self):
+        """A program that never ends; self.pid() is its process, and the group of what it starts."""
+        return f"echo $$ >{self.folder}/pid.tmp; mv {self.folder}/pid.tmp {self.folder}/pid; sleep 600"
+
+    def pid(self):
+        return int((self.folder / "pid").read_text())
+
+    def within(self, seconds, condition):
+        until = time.monotonic() + seconds
+        while not condition():
+            self.assertLess(time.monotonic(), until)
             time.sleep(0.01)
-        return False
+
+    def gone(self):
+        """No process of the group is left but dead ones that nobody has taken leave of."""
+        for path in pathlib.Path("/proc").glob("[0-9]*/stat"):
+            try:
+                state, _, group = path.read_text().rpartition(") ")[2].split()[:3]
+            except OSError:  # it has just gone
+                continue
+            if int(group) == self.pid() and state != "Z":
+                return False
+        return True
+
+    def interrupt(self, how):
+        """A check that is ended in its second part; its status."""
+        self.make_up(overlap=self.hanging())
+        check = subprocess.Popen(self.words("--parts", "train,overlap"), env=self.env, stdin=subprocess.DEVNULL,
+                                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.within(program_kit.LONGEST, (self.folder / "pid").exists)
+        check.send_signal(how)
+        return check.wait()
 
     # ---- whether there is a GPU
     def test_no_gpu_is_two_and_the_sentence_of_info(self):
@@ -131,11 +154,11 @@ class GpuCheck(program_kit.Case):
     # ---- what goes wrong
     def test_part_that_hangs_is_ended_and_named_and_loses_no_other(self):
         self.make_up()
-        self.make("bench/bench_node_speed", f"echo $$ >{self.folder}/pid\nsleep 60")
+        self.make("bench/bench_node_speed", self.hanging())
         ended = self.check(self.run_check("--limit", "0.3", "--parts", "node,overlap"), 1)
         self.assertIn("bench_node_speed             failed    ended after 0.3 s without a result", ended.out)
         self.assertEqual(self.row("overlap.hidden")["verdict"], "measured")
-        self.assertTrue(self.gone(int((self.folder / "pid").read_text())))
+        self.within(ENDS_WITHIN_S, self.gone)
 
     def test_part_that_fails_is_one_with_its_last_line(self):
         self.make_up(overlap="echo 'device: lost' >&2; exit 3")
@@ -150,17 +173,15 @@ class GpuCheck(program_kit.Case):
         self.assertEqual(self.row("losses.again")["verdict"], "passed")
 
     def test_file_is_whole_when_the_check_is_killed(self):
-        self.make_up(overlap="sleep 60")
-        check = subprocess.Popen(self.words("--parts", "train,overlap"), env=self.env, stdout=subprocess.PIPE,
-                                 stderr=subprocess.PIPE, start_new_session=True)
-        until = time.monotonic() + program_kit.LONGEST
-        while b"bench_gpu_overlap" not in check.stdout.readline() and time.monotonic() < until:
-            pass
-        os.killpg(check.pid, signal.SIGKILL)
-        Ended(check.wait(), *check.communicate())
+        self.interrupt(signal.SIGKILL)
+        os.killpg(self.pid(), signal.SIGKILL)
         told = self.told()
         self.assertFalse(told["whole"])
         self.assertEqual(told["passed"], 4)
+
+    def test_check_that_is_told_to_end_ends_what_it_runs(self):
+        self.assertEqual(self.interrupt(signal.SIGTERM), 128 + signal.SIGTERM)
+        self.within(ENDS_WITHIN_S, self.gone)
 
     def test_unknown_part_is_wrong_usage(self):
         self.check(self.run_check("--parts", "trains"), 64, "no part 'trains'")

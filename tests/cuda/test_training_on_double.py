@@ -46,9 +46,56 @@ class OnDouble(program_kit.Case):
                 ended = self.check(self.cuda(HEADRACE_DOUBLE_FAIL=f"{n}:{code}"), 1, words)
                 self.assertEqual(ended.last.count("headrace train: failed:"), 1)
 
-    def test_transfers_of_the_host_are_refused_on_memory_of_the_gpu(self):
-        self.check(self.cuda(HEADRACE_CUDA_MEMORY="device"), 1,
-                   "a kernel of the host, which cannot reach memory of a 'cuda' device")
+    def test_without_nccl_ranks_cannot_exchange_memory_of_gpus(self):
+        ended = self.check(self.cuda(HEADRACE_CUDA_MEMORY="device", HEADRACE_NCCL="/no/libnccl.so"), 1, "/no/libnccl.so")
+        self.assertIn("groups over NCCL: off, because", ended.last)
+
+
+class OverNccl(program_kit.Case):
+    """On memory of GPUs, which neither the host nor a peer can touch but by NCCL's double."""
+
+    def setUp(self):
+        if "HEADRACE_TEST_NCCL" not in os.environ:
+            self.skipTest("skipped: this build has no NCCL engine")
+        super().setUp()
+
+    def cuda(self, layout, **environment):
+        here = {"HEADRACE_NCCL": os.environ["HEADRACE_TEST_NCCL"], "HEADRACE_DOUBLE_DEVICES": "4",
+                "HEADRACE_DOUBLE_HIDDEN": "1", "HEADRACE_DOUBLE_ONE_THREAD": "1", "HEADRACE_DOUBLE_REPORT": "1"}
+        return run(tiny(device="cuda", check=True, out=self.out, **layout),
+                   env={**os.environ, **here, **environment})
+
+    def losses(self):
+        lines = (self.out / "metrics.jsonl").read_text().splitlines()
+        return [json.loads(line)["loss"] for line in lines if '"loss"' in line]
+
+    def test_losses_are_those_of_the_host_and_nothing_is_left(self):
+        for layout in ({"pp": 2, "ep": 1}, {"dp": 2, "ep": 1, "shard_optimizer": "on"}, {"ep": 2},
+                       {"pp": 2, "ep": 2, "microbatches": 4}):
+            with self.subTest(**layout):
+                ended = self.check(self.cuda(layout), 0)
+                there = self.losses()
+                self.assertIn("transfers between GPUs: NCCL on test double", ended.out)
+                self.assertIn("NCCL on test double: live: 0 communicators, 0 windows, 0 blocks", ended.err)
+                self.assertIn("live: 0 streams, 0 events, 0 pools, 0 blocks", ended.err)
+                self.train(**layout)
+                here = self.losses()
+                self.assertEqual(len(here), 2)
+                for ours, theirs in zip(here, there, strict=True):
+                    self.assertAlmostEqual(ours, theirs, delta=1e-4)
+
+    def test_a_call_that_fails_ends_the_run_of_all_ranks(self):
+        for n, code in ((400, 2), (1500, 400), (4000, 719)):
+            with self.subTest(n=n):
+                ended = self.cuda({"ep": 2}, HEADRACE_DOUBLE_FAIL=f"{n}:{code}")
+                self.assertEqual(ended.status, 1)
+                self.assertIn(f"{code}", ended.err)
+                self.assertEqual(ended.err.count("headrace train: failed:"), 1)
+
+    def test_more_ranks_than_gpus_are_told_what_to_do(self):
+        ended = self.cuda({"ep": 2}, HEADRACE_DOUBLE_DEVICES="1")
+        self.assertEqual(ended.status, 1)
+        self.assertIn("start no more ranks than GPUs, and let the process see all of them", ended.err)
 
 
 if __name__ == "__main__":

@@ -46,9 +46,8 @@ int64_t headrace_double_pool_attribute(int which);
 int headrace_double_gpu_work(void *stream, void (*fn)(void *arg), void *arg);
 void headrace_double_gpu_works(bool begins);
 /* For doubles of libraries that stand on the runtime: their calls count as its own, and are the n-th to fail likewise:
- * a cudaError_t. A question whose answer is "not yet" counts as none, and is then cudaErrorNotReady. */
+ * a cudaError_t. */
 int headrace_double_enter(void);
-int headrace_double_ask(bool waiting);
 int headrace_double_device(void); /* current in the calling thread */
 int headrace_double_deaths(void); /* how many contexts have died: their work ends */
 /* Memory of the device; NULL: none. Has CUDA given all of these bytes? */

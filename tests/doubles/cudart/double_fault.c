@@ -135,17 +135,6 @@ int headrace_double_enter(void)
     return double_enter();
 }
 
-static cudaError_t ask(bool waiting)
-{
-    ENTER_UNLESS(waiting);
-    return cudaSuccess;
-}
-
-int headrace_double_ask(bool waiting)
-{
-    return ask(waiting);
-}
-
 int headrace_double_device(void)
 {
     return double_device();

@@ -246,20 +246,18 @@ ncclResult_t double_comm_check(ncclComm_t comm)
     return e;
 }
 
+/* Asked again and again, so that it counts as no call, and no failure is asked for here: see headrace_nccl_break(). */
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *out)
 {
     if (comm == NULL)
         return double_wrong(ncclInvalidArgument, "no communicator");
     clique *c = comm->clique;
     pthread_mutex_lock(&c->mu);
-    bool waiting = c->error == ncclSuccess && (c->joined < c->n || comm->busy);
-    *out = waiting ? ncclInProgress : c->error;
+    bool waiting = c->joined < c->n || comm->busy;
+    *out = c->error != ncclSuccess ? c->error : waiting ? ncclInProgress : ncclSuccess;
     comm->busy = comm->busy && c->joined < c->n;
     pthread_mutex_unlock(&c->mu);
-    int e = double_runtime()->ask(waiting);
-    return e == 0 || (waiting && e == 600) /* not ready */
-               ? ncclSuccess
-               : double_wrong(ncclUnhandledCudaError, "CUDA failure %d", e);
+    return ncclSuccess;
 }
 
 ncclResult_t ncclCommCount(const ncclComm_t comm, int *out)

@@ -19,7 +19,6 @@ typedef struct runtime {
     int (*gpu_work)(void *stream, void (*fn)(void *arg), void *arg);
     void (*gpu_works)(bool begins);
     int (*enter)(void);
-    int (*ask)(bool waiting);
     int (*device)(void);
     int (*deaths)(void);
     void *(*alloc)(size_t bytes);

@@ -17,7 +17,6 @@ static const struct {
     {"headrace_double_gpu_work", offsetof(runtime, gpu_work)},
     {"headrace_double_gpu_works", offsetof(runtime, gpu_works)},
     {"headrace_double_enter", offsetof(runtime, enter)},
-    {"headrace_double_ask", offsetof(runtime, ask)},
     {"headrace_double_device", offsetof(runtime, device)},
     {"headrace_double_deaths", offsetof(runtime, deaths)},
     {"headrace_double_alloc", offsetof(runtime, alloc)},
