@@ -92,6 +92,9 @@ class Check:
                 process.wait(limit)
             except subprocess.TimeoutExpired:
                 why, hung = f"ended after {limit:.3g} s without a result{kill(process)}", True
+            except BaseException:  # the check itself is told to end
+                kill(process)
+                raise
             return self.ended(process.returncode, why, hung, out, err)
 
     def ended(self, status, why, hung, out, err):

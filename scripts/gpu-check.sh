@@ -15,7 +15,7 @@ began=$(date +%s)
 start=$PWD
 cd "$(dirname "$0")/.." || exit 1
 out=$PWD/build/gpu-check built="" pack="" on_double=""
-BUILD_LIMIT_S=180
+BUILD_LIMIT_S=120
 export PYTHONDONTWRITEBYTECODE=1
 
 usage() {
@@ -171,5 +171,5 @@ mkdir -p "$out" || exit 1
 if [ -n "$pack" ]; then
     pack
 else
-    check "$@"
+    exec python3 bench/gpu_check.py --built "$built" --out "$out" --began "$began" "$@"
 fi
