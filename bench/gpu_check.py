@@ -14,6 +14,7 @@ import sys
 import time
 
 import gpu_libraries
+import gpu_ranks
 import gpu_run
 import gpu_speed
 import gpu_suites
@@ -21,10 +22,10 @@ import gpu_train
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # In this order: what says most comes first, and what may hang last. With the 120 s that gpu-check.sh gives to building
-# all stays under ten minutes, whatever hangs. A GPU that no process holds may take seconds to start, for each suite.
-PARTS = {"train": (gpu_train.compare, 60), "suites": (gpu_suites.run, 170), "node": (gpu_speed.nodes, 20),
-         "launches": (gpu_speed.launches, 20), "overlap": (gpu_speed.overlap, 20), "tokens": (gpu_train.speed, 140),
-         "waits": (gpu_suites.run_waits, 20)}
+# it is less than ten minutes, whatever hangs. A GPU that no process holds may take seconds to start, for each suite.
+PARTS = {"train": (gpu_train.compare, 60), "suites": (gpu_suites.run, 150), "node": (gpu_speed.nodes, 20),
+         "launches": (gpu_speed.launches, 20), "overlap": (gpu_speed.overlap, 20), "tokens": (gpu_train.speed, 120),
+         "ranks": (gpu_ranks.run, 60), "waits": (gpu_suites.run_waits, 20)}
 WHOLE_S = 590
 INFO_LIMIT_S = 20
 USAGE = 64
@@ -53,13 +54,13 @@ def options():
 
 
 class Check(gpu_run.Check):
-    def told(self, env=None):
-        """Is CUDA on, and what `headrace info` says of it."""
+    def told(self, kind="backends", name="cuda", env=None):
+        """Is it on, and what `headrace info` says of it."""
         ended = self.run([self.program("headrace"), "info", "--json"], INFO_LIMIT_S, env, aloud=False)
         if ended.why:
             return False, f"headrace info {ended.why}"
-        cuda = next(b for b in json.loads(ended.out)["backends"] if b["name"] == "cuda")
-        return cuda["on"], cuda["about"] if cuda["on"] else cuda["why_off"]
+        found = next(b for b in json.loads(ended.out)[kind] if b["name"] == name)
+        return found["on"], found.get("about", name) if found["on"] else found["why_off"]
 
 
 def use_double(check):
@@ -67,6 +68,7 @@ def use_double(check):
     doubles = check.program("tests", "doubles")
     check.env.update(HEADRACE_CUDART=os.path.join(doubles, "libcudart_double.so"),
                      HEADRACE_CUBLAS=os.path.join(doubles, "cublas", "libcublas_double.so"),
+                     HEADRACE_NCCL=os.path.join(doubles, "nccl", "libnccl_double.so"), HEADRACE_DOUBLE_DEVICES="2",
                      HEADRACE_DOUBLE_HIDDEN="1", HEADRACE_DOUBLE_ONE_THREAD="1")
 
 
@@ -82,12 +84,12 @@ def refusal(check, on, told):
 
 
 def asked(words):
-    """The first line that a command prints, or None."""
+    """The lines that a command prints; none where it fails."""
     try:
         done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=INFO_LIMIT_S, check=False)
     except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout.splitlines()[0].strip() if done.returncode == 0 and done.stdout.strip() else None
+        return []
+    return done.stdout.strip().splitlines() if done.returncode == 0 else []
 
 
 def revision(built):
@@ -96,19 +98,28 @@ def revision(built):
     if os.path.exists(noted):
         with open(noted) as f:
             return f.read().strip()
-    return asked(["git", "describe", "--always", "--dirty", "--abbrev=40"]) or "unknown"
+    return next(iter(asked(["git", "describe", "--always", "--dirty", "--abbrev=40"])), "unknown")
+
+
+def cards(double):
+    """Name, driver and memory of each GPU that a process sees, as nvidia-smi has it."""
+    if double:
+        return [["none"] + [None] * 2] * 2
+    query = ["nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"]
+    found = [line.split(", ") for line in asked(query)]
+    seen = os.environ.get("CUDA_VISIBLE_DEVICES")
+    found = found if seen is None else found[:len([n for n in seen.split(",") if n])]
+    return [card for card in found if len(card) == 3] or [["unknown (no nvidia-smi)", None, None]]
 
 
 def facts(built, told, double):
     """What the figures belong to."""
-    found = re.search(r"(\d+\.\d+), driver (\d+\.\d+), compute capability (\d+\.\d+) at (\S+)", told)
-    runtime, driver, capability, bus = found.groups() if found else (None,) * 4
-    smi = None if double else asked(["nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader",
-                                     *([f"--id={bus}"] if bus else [])])
-    card, package, memory = (smi.split(", ") if smi and smi.count(", ") == 2 else
-                             ("none" if double else "unknown (no nvidia-smi)", None, None))
+    found = re.search(r"(\d+\.\d+), driver (\d+\.\d+), compute capability (\d+\.\d+)", told)
+    runtime, driver, capability = found.groups() if found else (None,) * 3
+    all_cards = cards(double)
+    card, package, memory = all_cards[0]
     return {"date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"), "card": card,
-            "memory": memory, "driver": package, "driver_cuda": driver, "runtime": runtime,
+            "gpus": len(all_cards), "memory": memory, "driver": package, "driver_cuda": driver, "runtime": runtime,
             "compute_capability": capability, "about": told, "git": revision(built), "host": os.uname().nodename,
             "cores": os.cpu_count()}
 

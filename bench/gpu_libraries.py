@@ -7,8 +7,8 @@ import shutil
 import subprocess
 import sys
 
-WANTED = {"HEADRACE_CUDART": "libcudart.so", "HEADRACE_CUBLAS": "libcublas.so"}
-VERSIONS = ("13", "12")
+WANTED = {"HEADRACE_CUDART": ("libcudart.so.13", "libcudart.so.12"),
+          "HEADRACE_CUBLAS": ("libcublas.so.13", "libcublas.so.12"), "HEADRACE_NCCL": ("libnccl.so.2",)}
 
 
 def loads(name, env):
@@ -29,8 +29,7 @@ def folders():
 def find(env):
     """Names in `env` what would not be found else; tells what it named."""
     named = {}
-    for variable, stem in WANTED.items():
-        names = [f"{stem}.{v}" for v in VERSIONS]
+    for variable, names in WANTED.items():
         if env.get(variable) or any(loads(name, env) for name in names):
             continue
         there = [p for folder in folders() for name in names for p in glob.glob(os.path.join(folder, name))]

@@ -37,7 +37,7 @@ def last_of(text):
 
 def managed_memory(check):
     """Why there is none, or None."""
-    on, told = check.told({"HEADRACE_CUDA_MEMORY": "managed"})
+    on, told = check.told(env={"HEADRACE_CUDA_MEMORY": "managed"})
     return None if on else told
 
 

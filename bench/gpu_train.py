@@ -1,6 +1,4 @@
-"""Training on a GPU: whether losses are the host's, and tokens a second beside PyTorch. One rank: where a machine has
-one GPU there is one.
-"""
+"""Training on a GPU, one rank: whether losses are the host's, and tokens a second beside PyTorch."""
 import json
 import os
 import shutil
@@ -10,7 +8,7 @@ import sys
 import tokens
 
 TEXT = "LICENSE"  # of the repository, which is the working folder
-ONE_RANK = {"ep": 1, "pp": 1, "link-gbps": 0, "link-us": 0, "timeout": 60, "eval-every": 0, "checkpoint-every": 0,
+PLAIN = {"ep": 1, "pp": 1, "link-gbps": 0, "link-us": 0, "timeout": 60, "eval-every": 0, "checkpoint-every": 0,
             "eval-batches": 1}
 SMALL = {"layers": 3, "width": 64, "heads": 4, "experts": 8, "expert-width": 64, "dense-width": 128,
          "shared-width": 32, "seq": 64, "microbatches": 4, "steps": 20}
@@ -31,7 +29,7 @@ TRAIN_LIMIT_S, TORCH_LIMIT_S = 45, 40
 def train(check, device, options, name, limit=TRAIN_LIMIT_S):
     """The lines of a run's metrics; None where it failed, with a row that says so."""
     out = os.path.join(check.out, "run")
-    told = {**ONE_RANK, "device": device, "data": TEXT, "out": out, **options}
+    told = {**PLAIN, "device": device, "data": TEXT, "out": out, **options}
     words = [w for k, v in told.items() for w in (("--" + k,) if v is True else ("--" + k, str(v)))]
     shutil.rmtree(out, ignore_errors=True)
     ended = check.run([check.program("headrace"), "train", *words], limit)
@@ -50,17 +48,21 @@ def differences(ours, theirs):
     return [abs(a["loss"] - b["loss"]) / abs(b["loss"]) for a, b in zip(ours, theirs, strict=True)]
 
 
+def like_host(check, name, ours, host):
+    apart = differences(ours, host)
+    good = apart[0] <= FIRST and max(apart) <= ANY
+    check.row(name, "passed" if good else "failed",
+              f"{len(apart)} steps; first {apart[0]:.1e}, at most {FIRST:.0e}; any at most {ANY:.0e}", max(apart),
+              "relative")
+
+
 def compare(check):
     shape = TINY if check.double else SMALL
     host = train(check, "host", shape, "losses.host")
     plain = train(check, "cuda", shape, "losses.cuda") if host else None
     if not plain:
         return
-    apart = differences(plain, host)
-    good = apart[0] <= FIRST and max(apart) <= ANY
-    check.row("losses.like_host", "passed" if good else "failed",
-              f"{len(apart)} steps; first {apart[0]:.1e}, at most {FIRST:.0e}; any at most {ANY:.0e}", max(apart),
-              "relative")
+    like_host(check, "losses.like_host", plain, host)
     for name, more in (("again", {}), ("overlapped", {"overlap": "on"}), ("checked", {"check": True})):
         lines = train(check, "cuda", {**shape, **more}, f"losses.{name}")
         if lines:

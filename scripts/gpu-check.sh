@@ -108,6 +108,7 @@ targets() {
     if [ "$tests" = ON ]; then
         check --targets
         [ -z "$on_double" ] || echo cudart_double cublas_double
+        [ -z "$on_double" ] || [ ! -d "$built/tests/doubles/nccl" ] || echo nccl_double
     else
         check --targets | tr ' ' '\n' | grep -vE '^(test|conform)_'
     fi

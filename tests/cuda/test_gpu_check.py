@@ -38,7 +38,8 @@ class GpuCheck(program_kit.Case):
         super().setUp()
         self.built = self.folder / "built"
         kept = {k: v for k, v in os.environ.items() if not k.startswith("HEADRACE_")}
-        self.env = {**kept, "HEADRACE_CUDART": "/no/libcudart.so", "HEADRACE_CUBLAS": "/no/libcublas.so"}
+        self.env = {**kept, "HEADRACE_CUDART": "/no/libcudart.so", "HEADRACE_CUBLAS": "/no/libcublas.so",
+                    "HEADRACE_NCCL": "/no/libnccl.so"}
 
     def words(self, *options, built=None):
         return ["scripts/gpu-check.sh", "--built", str(built or self.built), "--out", str(self.out), *options]
@@ -58,7 +59,8 @@ class GpuCheck(program_kit.Case):
 
     def make_up(self, host=5.0, cuda=5.0, overlap=FIGURES):
         """A build that believes it is on a GPU."""
-        info = json.dumps({"backends": [{"name": "cuda", "on": True, "about": ABOUT}]})
+        info = json.dumps({"backends": [{"name": "cuda", "on": True, "about": ABOUT}],
+                           "engines": [{"name": "nccl", "on": True, "about": "NCCL 2.27"}]})
         self.make("headrace", f"if [ $1 = info ]; then echo '{info}'; exit; fi\n" + TRAINS.format(host=host, cuda=cuda))
         self.make("bench/bench_gpu_overlap", overlap)
 
@@ -113,7 +115,7 @@ class GpuCheck(program_kit.Case):
 
     def test_libraries_that_the_loader_does_not_know_are_found_by_their_folder(self):
         path = self.write("cuda/lib64/libheadrace_none.so.12", "")
-        wanted, home = {"HEADRACE_NONE": "libheadrace_none.so"}, {"CUDA_HOME": str(self.folder / "cuda")}
+        wanted, home = {"HEADRACE_NONE": ("libheadrace_none.so.13", path.name)}, {"CUDA_HOME": str(self.folder / "cuda")}
         env = {}
         with unittest.mock.patch.dict(os.environ, home), \
                 unittest.mock.patch.object(gpu_libraries, "WANTED", wanted):
@@ -150,6 +152,11 @@ class GpuCheck(program_kit.Case):
         self.check(self.run_check("--parts", "suites,overlap"), 0)
         self.assertEqual((self.row("suites")["verdict"], self.row("suites")["note"]),
                          ("skipped", "the tests are not built (they want cmocka)"))
+
+    def test_ranks_without_a_gpu_each_are_skipped_with_the_reason(self):
+        self.make_up()
+        self.check(self.run_check("--parts", "ranks,overlap"), 0)
+        self.assertEqual(self.row("ranks")["note"], "1 GPU: each rank wants one of its own")
 
     # ---- what goes wrong
     def test_part_that_hangs_is_ended_and_named_and_loses_no_other(self):
