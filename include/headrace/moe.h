@@ -63,12 +63,13 @@ typedef struct hr_dispatcher_opts {
     /* Rows that a rank has room for, over max_tokens * top_k: 1 is enough if all ranks' experts are liked
      * equally; 0: as many as there are ranks, so that nothing can overflow. */
     double capacity_factor;
-    int poison; /* what was consumed: -1 never, 1 always, 0: in debug builds */
+    int poison;    /* what was consumed: -1 never, 1 always, 0: in debug builds */
+    hr_dtype type; /* of the rows: f32 or bf16. The other kind takes either */
 } hr_dispatcher_opts;
 
 /* The symmetric kind is collective over `tokens` and makes its buffers on the current stream; more P are
  * made when more are in use at once, in hr_moe_preprocess(), which then is collective too.
- * Errors: ERR_INVALID ("experts_split": experts not a multiple of the ranks; "top_k"; "capacity"),
+ * Errors: ERR_INVALID ("experts_split": experts not a multiple of the ranks; "top_k"; "capacity"; "dtype"),
  * ERR_NOMEM, those of hr_window_create(). */
 HR_API HR_RESULT hr_status hr_dispatcher_create(const hr_dispatcher_opts *opts,
                                                 hr_dispatcher **out);
@@ -92,8 +93,8 @@ HR_API HR_RESULT hr_status hr_dispatcher_check(hr_dispatcher *d, hr_overflow *ou
  * free again. */
 HR_API void hr_dispatcher_reset(hr_dispatcher *d);
 
-/* x [N,C], probs [N,K], index [N,K] (of hr_op_router) -> tokens [N*K,C] and permuted probs [N*K] in
- * order of expert. Starts the exchange of counts on their own stream. *route is the caller's. */
+/* x [N,C] (f32 or bf16, as all rows from here on), probs [N,K], index [N,K] (of hr_op_router) -> tokens
+ * [N*K,C] and permuted probs [N*K] in order of expert. Starts the exchange of counts on their own stream. *route is the caller's. */
 HR_API HR_RESULT hr_status hr_moe_preprocess(hr_dispatcher *d, hr_tensor *x,
                                              hr_tensor *probs, hr_tensor *index,
                                              hr_route **route, hr_tensor **tokens,

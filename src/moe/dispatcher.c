@@ -27,6 +27,10 @@ static hr_status check_capacity(const hr_dispatcher_opts *o)
             "dispatcher: max_tokens is %lld and width %lld; the symmetric kind "
             "has to know both",
             (long long)o->max_tokens, (long long)o->width);
+    if (o->type != HR_F32 && o->type != HR_BF16)
+        return hr_fail(HR_ERR_INVALID, "dtype",
+                       "dispatcher: rows of %s; they are f32 or bf16",
+                       hr_dtype_name(o->type));
     /* Written so that NaN fails. */
     if (!(factor > 0 && factor * (double)o->max_tokens * o->top_k < INT32_MAX))
         return hr_fail(HR_ERR_INVALID, "capacity",
@@ -130,6 +134,10 @@ static hr_status check_room(const hr__zero_copy *zc, const hr_tensor *x)
             "most %lld tokens of width %lld",
             (long long)hr_tensor_dim(x, 0), (long long)hr_tensor_dim(x, 1),
             (long long)zc->max_tokens, (long long)zc->width);
+    if (hr_tensor_dtype(x) != zc->type)
+        return hr_fail(HR_ERR_INVALID, "dtype",
+                       "moe_preprocess: x is %s; the dispatcher was made for %s",
+                       hr_dtype_name(hr_tensor_dtype(x)), hr_dtype_name(zc->type));
     return HR_OK;
 }
 

@@ -21,12 +21,12 @@ static hr_status exchange(const hr_route *r, enum way way, hr_tensor *in,
     const int64_t shape[2] = {there ? r->received : r->sent,
                               ndim == 2 ? hr_tensor_dim(in, 1) : 1};
 
-    HR_TRY(hr_tensor_create(HR_F32, ndim, shape, out));
+    HR_TRY(hr_tensor_create(hr_tensor_dtype(in), ndim, shape, out));
     hr__use_here(in);
-    hr_status st =
-        hr_all_to_all_v(d->tokens, hr_tensor_data(in), there ? r->send : r->recv,
-                        hr_tensor_data(*out), there ? r->recv : r->send,
-                        (size_t)shape[1] * sizeof(float), hr_stream_current());
+    hr_status st = hr_all_to_all_v(
+        d->tokens, hr_tensor_data(in), there ? r->send : r->recv, hr_tensor_data(*out),
+        there ? r->recv : r->send,
+        (size_t)shape[1] * hr_dtype_bytes(hr_tensor_dtype(in)), hr_stream_current());
     if (st < 0) {
         hr_tensor_release(*out);
         *out = NULL;
@@ -38,6 +38,7 @@ static hr_status exchange(const hr_route *r, enum way way, hr_tensor *in,
 typedef struct exchange_ctx {
     hr_route *route; /* retained */
     int64_t width;   /* C */
+    hr_dtype type;   /* of the rows */
 } exchange_ctx;
 
 static void exchange_fini(void *ctx)
@@ -47,13 +48,13 @@ static void exchange_fini(void *ctx)
 
 /* A gradient's way back. Where none came zeros travel: the peers take part all the same. */
 static hr_status exchange_grad(const hr_route *r, enum way way, hr_tensor *grad,
-                               int ndim, int64_t width, hr_tensor **out)
+                               hr_dtype type, int ndim, int64_t width, hr_tensor **out)
 {
     hr_tensor *zeros = NULL;
 
     if (grad == NULL) {
         const int64_t shape[2] = {way == TO_TOKENS ? r->received : r->sent, width};
-        HR_TRY(hr_tensor_zeros(HR_F32, ndim, shape, &zeros));
+        HR_TRY(hr_tensor_zeros(type, ndim, shape, &zeros));
         grad = zeros;
     }
     hr_status st = exchange(r, way, grad, out);
@@ -67,10 +68,11 @@ static hr_status dispatch_backward(hr_function *fn, hr_tensor *const *grad_out,
     const exchange_ctx *ctx = hr_function_ctx(fn);
 
     if (hr_function_needs(fn, 1))
-        HR_TRY(exchange_grad(ctx->route, TO_TOKENS, grad_out[1], 1, 1, &grad_in[1]));
+        HR_TRY(exchange_grad(ctx->route, TO_TOKENS, grad_out[1], HR_F32, 1, 1,
+                             &grad_in[1]));
     if (hr_function_needs(fn, 0))
-        HR_TRY(exchange_grad(ctx->route, TO_TOKENS, grad_out[0], 2, ctx->width,
-                             &grad_in[0]));
+        HR_TRY(exchange_grad(ctx->route, TO_TOKENS, grad_out[0], ctx->type, 2,
+                             ctx->width, &grad_in[0]));
     return HR_OK;
 }
 
@@ -79,7 +81,7 @@ static hr_status combine_backward(hr_function *fn, hr_tensor *const *grad_out,
 {
     const exchange_ctx *ctx = hr_function_ctx(fn);
 
-    return exchange_grad(ctx->route, TO_EXPERTS, grad_out[0], 2, ctx->width,
+    return exchange_grad(ctx->route, TO_EXPERTS, grad_out[0], ctx->type, 2, ctx->width,
                          &grad_in[0]);
 }
 
@@ -104,6 +106,7 @@ static hr_status link_graph(const hr_function_class *cls, hr_route *r,
     exchange_ctx *ctx = hr_function_ctx(fn);
     ctx->route = hr_route_retain(r);
     ctx->width = hr_tensor_dim(in[0], 1);
+    ctx->type = hr_tensor_dtype(in[0]);
     return hr_function_finish(fn, out, n);
 }
 

@@ -30,10 +30,11 @@ typedef struct hr__limits_args {
 
 /* A copy of the rows that there are; `rows` is how many there may be. */
 typedef struct hr__live_args {
-    float *to;
-    const float *from;
+    void *to;
+    const void *from;
     const int64_t *live; /* device memory: how many rows */
     int64_t width, rows;
+    int32_t item; /* bytes of a number: 2 or 4 */
 } hr__live_args;
 
 #ifndef __cplusplus

@@ -171,10 +171,15 @@ hr_status hr__check_rows(const hr_tensor *t, int ndim, int64_t rows, const char 
 {
     if (t == NULL)
         return hr_fail(HR_ERR_INVALID, "null", "%s: %s is NULL", call, what);
-    if (hr_tensor_dtype(t) != HR_F32 || hr_tensor_ndim(t) != ndim)
+    const hr_dtype type = hr_tensor_dtype(t);
+    const bool may_be_bf16 = ndim == 2;
+
+    if ((type != HR_F32 && !(type == HR_BF16 && may_be_bf16)) ||
+        hr_tensor_ndim(t) != ndim)
         return hr_fail(HR_ERR_INVALID, "shape",
-                       "%s: %s is %s with %d dimensions, not f32 with %d", call, what,
-                       hr_dtype_name(hr_tensor_dtype(t)), hr_tensor_ndim(t), ndim);
+                       "%s: %s is %s with %d dimensions, not f32%s with %d", call, what,
+                       hr_dtype_name(type), hr_tensor_ndim(t),
+                       may_be_bf16 ? " or bf16" : "", ndim);
     if (hr_tensor_dim(t, 0) != rows)
         return hr_fail(HR_ERR_INVALID, "shape", "%s: %s has %lld rows, not %lld", call,
                        what, (long long)hr_tensor_dim(t, 0), (long long)rows);

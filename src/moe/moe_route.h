@@ -63,7 +63,7 @@ hr_status hr__route_check_known(const hr_route *r, const char *call);
 /* The current stream uses `t` from here on: its memory waits for it, too. */
 void hr__use_here(hr_tensor *t);
 
-/* ERR_INVALID unless `t` is f32 and [rows,C] (ndim 2) or [rows] (ndim 1). */
+/* ERR_INVALID unless `t` is [rows,C] (ndim 2), f32 or bf16, or [rows] (ndim 1), f32. */
 hr_status hr__check_rows(const hr_tensor *t, int ndim, int64_t rows, const char *call,
                          const char *what);
 

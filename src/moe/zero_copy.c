@@ -37,11 +37,12 @@ static hr_rows describe(const hr_route *r, const hr__buffer *b, const hr_tensor 
     return (hr_rows){HR_INIT(hr_rows),
                      .counts = r->device_counts,
                      .parts = r->owner->local,
-                     .row_bytes = (size_t)(rows ? zc->width : 1) * sizeof(float),
+                     .row_bytes = (size_t)(rows ? zc->width : 1) *
+                                  hr_dtype_bytes(hr_tensor_dtype(plain)),
                      .plain = hr_tensor_data(plain),
                      .plain_rows = hr_tensor_dim(plain, 0),
                      .window = b->window,
-                     .at = rows ? 0 : hr_tensor_bytes(b->rows),
+                     .at = rows ? 0 : b->weights_at,
                      .window_rows = zc->capacity};
 }
 
@@ -53,11 +54,13 @@ static hr_status store(const hr_route *r, hr_tensor *plain, const hr__buffer *b)
     return hr_rows_store(r->owner->tokens, &rows, hr_stream_current());
 }
 
+/* The rows (ndim 2), or their weights. */
 static hr_status load(const hr_route *r, const hr__buffer *b, int ndim, hr_tensor **out)
 {
-    const int64_t shape[2] = {r->sent, r->owner->zc->width};
+    const hr__zero_copy *zc = r->owner->zc;
+    const int64_t shape[2] = {r->sent, zc->width};
 
-    HR_TRY(hr_tensor_create(HR_F32, ndim, shape, out));
+    HR_TRY(hr_tensor_create(ndim == 2 ? zc->type : HR_F32, ndim, shape, out));
     const hr_rows rows = describe(r, b, *out);
     hr_status st = hr_rows_load(r->owner->tokens, &rows, hr_stream_current());
     if (st < 0) {
@@ -73,7 +76,7 @@ static hr_status live_kernel(const void *args, hr_team *team)
     const hr__live_args *a = args;
 
     if (*a->live > 0)
-        memcpy(a->to, a->from, (size_t)*a->live * (size_t)a->width * sizeof *a->to);
+        memcpy(a->to, a->from, (size_t)*a->live * (size_t)a->width * (size_t)a->item);
     return HR_OK;
 }
 
@@ -82,12 +85,13 @@ static const hr__kernel live_forms = HR__KERNEL(live_kernel, hr__cuda_moe_live);
 static hr_status copy_live(const hr_route *r, hr_tensor *to, hr_tensor *from)
 {
     const int64_t *limits = hr_tensor_data(r->limits);
-    const hr__live_args args = {.to = hr_tensor_f32(to),
-                                .from = hr_tensor_f32(from),
+    const hr__live_args args = {.to = hr_tensor_data(to),
+                                .from = hr_tensor_data(from),
                                 .live = limits + r->owner->local,
                                 .width =
                                     hr_tensor_ndim(to) == 2 ? hr_tensor_dim(to, 1) : 1,
-                                .rows = hr_tensor_dim(to, 0)};
+                                .rows = hr_tensor_dim(to, 0),
+                                .item = (int32_t)hr_dtype_bytes(hr_tensor_dtype(to))};
     const hr_operand touched[] = {{args.to, hr_tensor_bytes(to), HR_WRITE},
                                   {args.from, hr_tensor_bytes(from), HR_READ},
                                   {limits, hr_tensor_bytes(r->limits), HR_READ}};
@@ -110,7 +114,7 @@ static hr_status combine_backward(hr_function *fn, hr_tensor *const *grad_out,
     HR_TRY(hr__buffer_step(b, HR__FREE, HR__LANDING, call));
     HR_TRY(store(r, grad_out[0], b));
     HR_TRY(hr__buffer_step(b, HR__LANDING, HR__LANDED, call));
-    HR_TRY(hr_tensor_create(HR_F32, 2, hr_tensor_shape(b->rows), &grad_in[0]));
+    HR_TRY(hr_tensor_create(zc->type, 2, hr_tensor_shape(b->rows), &grad_in[0]));
     HR_TRY(copy_live(r, grad_in[0], b->rows));
     return hr__buffer_consumed(zc, b, call);
 }

@@ -19,19 +19,20 @@ static void buffer_destroy(hr__buffer *b)
 static hr_status buffer_init(const hr__zero_copy *zc, hr__buffer *b, bool weights)
 {
     const int64_t shape[2] = {zc->capacity, zc->width};
-    const size_t row_bytes = (size_t)zc->width * sizeof(float);
-    const size_t bytes = (size_t)zc->capacity * row_bytes;
+    const size_t row_bytes = (size_t)zc->width * hr_dtype_bytes(zc->type);
+    const size_t bytes = (size_t)zc->capacity * row_bytes, word = sizeof(float);
     hr_stream *home = hr_stream_current();
 
+    b->weights_at = (bytes + word - 1) / word * word;
     HR_TRY(hr_event_create(hr_group_device(zc->g), &b->last));
-    HR_TRY(hr_window_create(
-        zc->g, bytes + (weights ? (size_t)zc->capacity * sizeof(float) : 0), home,
-        &b->window));
+    HR_TRY(hr_window_create(zc->g,
+                            b->weights_at + (weights ? (size_t)zc->capacity * word : 0),
+                            home, &b->window));
     hr_storage *st = hr_window_storage(b->window);
 
-    HR_TRY(hr_tensor_over(st, 0, HR_F32, 2, shape, &b->rows));
+    HR_TRY(hr_tensor_over(st, 0, zc->type, 2, shape, &b->rows));
     if (weights)
-        HR_TRY(hr_tensor_over(st, bytes, HR_F32, 1, shape, &b->weights));
+        HR_TRY(hr_tensor_over(st, b->weights_at, HR_F32, 1, shape, &b->weights));
     b->idle_claims = hr_storage_claims(st);
     return HR_OK;
 }
@@ -92,7 +93,7 @@ hr_status hr__buffer_used(hr__buffer *b)
 
 hr_status hr__buffer_consumed(const hr__zero_copy *zc, hr__buffer *b, const char *call)
 {
-    static const int nan_byte = 0xff; /* four of them are a NaN */
+    static const int nan_byte = 0xff; /* two or four of them are a NaN */
 
     if (zc->poison && hr_tensor_count(b->rows) > 0)
         HR_TRY(hr_fill(hr_stream_current(), hr_tensor_data(b->rows), nan_byte,
@@ -176,6 +177,7 @@ hr_status hr__zero_copy_create(const hr_dispatcher_opts *o, hr__zero_copy **out)
     zc->g = o->tokens;
     zc->capacity = (int64_t)ceil(even * factor);
     zc->width = o->width;
+    zc->type = o->type;
     zc->max_tokens = o->max_tokens;
     zc->per_row = 1 / even;
     zc->poison = poison_wanted(o->poison);

@@ -20,7 +20,8 @@ typedef struct hr__buffer {
     char name[8]; /* "F", "B", "P3" */
     hr__buffer_state state;
     hr_window *window;
-    hr_tensor *rows, *weights; /* [R,C], [R]; F has no weights */
+    hr_tensor *rows, *weights; /* [R,C], [R] f32; F has no weights */
+    size_t weights_at;         /* where they begin in the window */
     int idle_claims;           /* on the storage, when only this object holds it */
     const void *owner;         /* the route that staged something; to compare with */
     hr_event *last;            /* after what used it last */
@@ -30,6 +31,7 @@ typedef struct hr__buffer {
 typedef struct hr__zero_copy {
     hr_group *g; /* of the dispatcher */
     int64_t capacity, width, max_tokens;
+    hr_dtype type;  /* of rows */
     double per_row; /* capacity factor of one row */
     bool poison;
     hr__buffer *f, *b, *p; /* p: a list, oldest first */

@@ -67,9 +67,22 @@ HR_KERNEL hr_moe_limits(hr__limits_args a)
     }
 }
 
-HR_KERNEL hr_moe_live(float *to, const float *from, const int64_t *live, int64_t width)
+template <class T>
+HR_INLINE void live(T *to, const T *from, const int64_t *rows, int64_t width)
 {
-    int64_t count = *live * width;
+    int64_t count = *rows * width;
     for (int64_t i = hr_first(); i < count; i += hr_stride())
         to[i] = from[i];
+}
+
+HR_KERNEL hr_moe_live(float *to, const float *from, const int64_t *rows, int64_t width)
+{
+    live(to, from, rows, width);
+}
+
+/* Of numbers of two bytes. */
+HR_KERNEL hr_moe_live_half(uint16_t *to, const uint16_t *from, const int64_t *rows,
+                           int64_t width)
+{
+    live(to, from, rows, width);
 }

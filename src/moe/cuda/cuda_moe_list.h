@@ -5,6 +5,7 @@
 #define HR__CUDA_MOE_MAP(X)                                                            \
     X(MOE_MAP, hr_moe_map)                                                             \
     X(MOE_LIMITS, hr_moe_limits)                                                       \
-    X(MOE_LIVE, hr_moe_live)
+    X(MOE_LIVE, hr_moe_live)                                                           \
+    X(MOE_LIVE_HALF, hr_moe_live_half)
 
 #endif

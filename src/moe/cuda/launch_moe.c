@@ -20,6 +20,7 @@ hr_status hr__cuda_moe_limits(hr_stream *s, const void *args)
 hr_status hr__cuda_moe_live(hr_stream *s, const void *args)
 {
     hr__live_args a = *(const hr__live_args *)args;
-    return HR__CUDA_RUN(s, &module, MOE_LIVE, hr__cuda_flat(a.rows * a.width), &a.to,
-                        &a.from, &a.live, &a.width);
+    return HR__CUDA_RUN(s, &module, a.item == 2 ? MOE_LIVE_HALF : MOE_LIVE,
+                        hr__cuda_flat(a.rows * a.width), &a.to, &a.from, &a.live,
+                        &a.width);
 }

@@ -16,6 +16,7 @@ typedef struct moe_case {
     int (*choose)(const struct moe_case *c, int b, int t, int k);
     hr_moe_kind kind;
     double capacity_factor; /* of the symmetric kind; 0: nothing overflows */
+    hr_dtype type;          /* of rows and weights: f32 or bf16 */
 } moe_case;
 
 int choose_spread(const moe_case *c, int b, int t, int k); /* irregular, all experts */

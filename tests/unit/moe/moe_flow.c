@@ -1,46 +1,53 @@
 #include "unit/moe/moe_flow.h"
 #include "base/try.h" /* HR_TRY */
+#include "tensor/bf16.h"
 #include <stdlib.h>
 #include <string.h>
 
 /* ---- tensors with made-up contents ------------------------------------------------------ */
-static hr_status make(int kind, int b, int64_t first, int ndim, const int64_t *shape,
-                      hr_tensor **out)
+static hr_status make(const moe_case *c, int kind, int b, int64_t first, int ndim,
+                      const int64_t *shape, hr_tensor **out)
 {
-    HR_TRY(hr_tensor_create(HR_F32, ndim, shape, out));
+    HR_TRY(hr_tensor_create(kind == MADE_PROB ? HR_F32 : c->type, ndim, shape, out));
     const size_t n = (size_t)hr_tensor_count(*out);
-    float *values = malloc((n + 1) * sizeof *values);
+    void *values = malloc((n + 1) * sizeof(float));
 
     if (values == NULL)
         return hr_fail(HR_ERR_NOMEM, NULL, "test: no memory");
-    for (size_t i = 0; i < n; i++)
-        values[i] = made_up(kind, b, first + (int64_t)i);
-    hr_status st = hr_tensor_write(*out, values, n * sizeof *values);
+    for (size_t i = 0; i < n; i++) {
+        float value = made_up(kind, b, first + (int64_t)i);
+        if (hr_tensor_dtype(*out) == HR_BF16)
+            ((hr__bf16 *)values)[i] = hr__bf16_near(value);
+        else
+            ((float *)values)[i] = value;
+    }
+    hr_status st = hr_tensor_write(*out, values, hr_tensor_bytes(*out));
     free(values);
     return st;
 }
 
-static hr_status make_leaf(int kind, int b, int64_t first, int ndim,
+static hr_status make_leaf(const moe_case *c, int kind, int b, int64_t first, int ndim,
                            const int64_t *shape, hr_tensor **out)
 {
-    HR_TRY(make(kind, b, first, ndim, shape, out));
+    HR_TRY(make(c, kind, b, first, ndim, shape, out));
     return hr_tensor_set_requires_grad(*out, true);
 }
 
 static hr_status read_into(hr_tensor *t, double *to)
 {
     const size_t n = t == NULL ? 0 : (size_t)hr_tensor_count(t);
-    float *values;
+    void *values;
     hr_status st;
 
     if (t == NULL)
         return hr_fail(HR_ERR_STATE, "absent", "test: a gradient is absent");
-    values = malloc((n + 1) * sizeof *values);
+    values = malloc((n + 1) * sizeof(float));
     if (values == NULL)
         return hr_fail(HR_ERR_NOMEM, NULL, "test: no memory");
-    st = hr_tensor_read(t, values, n * sizeof *values);
+    st = hr_tensor_read(t, values, hr_tensor_bytes(t));
     for (size_t i = 0; st >= 0 && i < n; i++)
-        to[i] = values[i];
+        to[i] = hr_tensor_dtype(t) == HR_BF16 ? hr__bf16_wide(((hr__bf16 *)values)[i])
+                                              : ((float *)values)[i];
     free(values);
     return st;
 }
@@ -71,15 +78,15 @@ hr_status rank_begin(const moe_case *c, hr_group *world, int two_streams, moe_ra
             HR_INIT(hr_dispatcher_opts), .experts = c->experts, .top_k = c->top_k,
             .tokens = r->tokens, .counts = r->counts, .counts_stream = r->counts_stream,
             .kind = c->kind, .max_tokens = case_most_tokens(c), .width = c->width,
-            .poison = 1, .capacity_factor = c->capacity_factor},
+            .poison = 1, .capacity_factor = c->capacity_factor, .type = c->type},
         &r->dispatcher));
     const int64_t local = hr_dispatcher_local_experts(r->dispatcher);
     const int64_t first = hr_group_rank(world) * local;
     const int64_t w1[3] = {local, (int64_t)2 * c->hidden, c->width};
     const int64_t w2[3] = {local, c->width, c->hidden};
 
-    HR_TRY(make_leaf(MADE_W1, 0, first * w1[1] * w1[2], 3, w1, &r->w1));
-    return make_leaf(MADE_W2, 0, first * w2[1] * w2[2], 3, w2, &r->w2);
+    HR_TRY(make_leaf(c, MADE_W1, 0, first * w1[1] * w1[2], 3, w1, &r->w1));
+    return make_leaf(c, MADE_W2, 0, first * w2[1] * w2[2], 3, w2, &r->w2);
 }
 
 void rank_end(moe_rank *r)
@@ -134,9 +141,10 @@ hr_status flow_begin(moe_rank *r, int b, moe_flow *f)
     f->rank = r;
     f->b = b;
     HR_TRY(hr_event_create(hr_group_device(r->world), &f->done));
-    HR_TRY(make_leaf(MADE_X, b, (int64_t)first * c->width, 2, rows, &f->in[0][0]));
-    HR_TRY(make_leaf(MADE_PROB, b, (int64_t)first * c->top_k, 2, probs, &f->in[0][1]));
-    HR_TRY(make(MADE_GRAD, b, (int64_t)first * c->width, 2, rows, &f->grad));
+    HR_TRY(make_leaf(c, MADE_X, b, (int64_t)first * c->width, 2, rows, &f->in[0][0]));
+    HR_TRY(
+        make_leaf(c, MADE_PROB, b, (int64_t)first * c->top_k, 2, probs, &f->in[0][1]));
+    HR_TRY(make(c, MADE_GRAD, b, (int64_t)first * c->width, 2, rows, &f->grad));
     return make_index(f, first, n);
 }
 

@@ -125,6 +125,38 @@ static void a_gradient_that_landed_in_b_is_copied_at_the_node_boundary(void **st
     drive_passes((drive){.c = &drive_two, .two_streams = 1, .body = landed_gradient});
 }
 
+/* B holds zeros where no row landed, and fresh memory is filled with ones. */
+static hr_status landed_rows(moe_rank *r, moe_flow *f)
+{
+    enum { MOST = 256 };
+    uint16_t v[MOST];
+    int64_t limits[8];
+    hr_tensor *b = r->dispatcher->zc->b->rows;
+    const int64_t n = hr_tensor_count(b), local = r->dispatcher->local;
+
+    HOLDS(n <= MOST && local < 8 && hr_tensor_bytes(b) == (size_t)n * sizeof *v);
+    HR_TRY(drive_forward(&f[0], SLOT_PRE, SLOT_COMBINE));
+    HR_TRY(hr_fill(r->comm, hr_tensor_data(b), 0, hr_tensor_bytes(b)));
+    HR_TRY(drive_backward(&f[0], SLOT_COMBINE, SLOT_COMBINE));
+    HR_TRY(hr_device_synchronize(hr_device_current()));
+    HR_TRY(hr_tensor_read(f[0].route->limits, limits,
+                          hr_tensor_bytes(f[0].route->limits)));
+    HR_TRY(hr_tensor_read(hr_tensor_grad(f[0].in[SLOT_COMBINE][0]), v,
+                          (size_t)n * sizeof *v));
+    HOLDS(limits[local] > 0 && limits[local] * r->c->width < n);
+    for (int64_t i = 0; i < n; i++)
+        HOLDS((v[i] == 0xffff) == (i >= limits[local] * r->c->width));
+    return HR_OK;
+}
+
+static void of_rows_of_bf16_those_that_landed_are_copied(void **state)
+{
+    moe_case c = drive_two;
+
+    c.type = HR_BF16;
+    drive_passes((drive){.c = &c, .two_streams = 1, .poison = 1, .body = landed_rows});
+}
+
 /* Give up the handles that nodes would: outputs, and what the next slot took. */
 static void drop_handles(moe_flow *f)
 {
@@ -409,6 +441,7 @@ int main(void)
         cmocka_unit_test(a_gradient_does_not_land_on_one_that_is_staged),
         cmocka_unit_test(what_was_sent_is_poisoned),
         cmocka_unit_test(a_gradient_that_landed_in_b_is_copied_at_the_node_boundary),
+        cmocka_unit_test(of_rows_of_bf16_those_that_landed_are_copied),
         cmocka_unit_test(weight_gradients_may_wait_past_the_next_combine_backward),
         cmocka_unit_test(no_saved_tensor_and_no_stored_work_refers_to_f_or_b),
         cmocka_unit_test(there_are_as_many_p_as_were_in_use_at_once),
