@@ -106,10 +106,13 @@ def cards(double):
     if double:
         return [["none"] + [None] * 2] * 2
     query = ["nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"]
-    found = [line.split(", ") for line in asked(query)]
-    seen = os.environ.get("CUDA_VISIBLE_DEVICES")
-    found = found if seen is None else found[:len([n for n in seen.split(",") if n])]
-    return [card for card in found if len(card) == 3] or [["unknown (no nvidia-smi)", None, None]]
+    found = [card for card in (line.split(", ") for line in asked(query)) if len(card) == 3]
+    seen = [n for n in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if n]
+    if seen and all(n.isdigit() and int(n) < len(found) for n in seen):
+        found = [found[int(n)] for n in seen]
+    elif seen:  # by other names than numbers
+        found = found[:len(seen)]
+    return found or [["unknown (no nvidia-smi)", None, None]]
 
 
 def facts(built, told, double):

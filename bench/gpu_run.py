@@ -2,6 +2,7 @@
 printed, and a JSON file that is whole whenever one looks.
 """
 import json
+import math
 import os
 import signal
 import subprocess
@@ -114,7 +115,9 @@ class Check:
         return Ended(texts[0], why, hung, status)
 
     def row(self, name, verdict, note="", value=None, unit=None, versus=None, versus_value=None):
-        """A result. On the double a time or a rate is none: it is left out."""
+        """A result. On the double a time or a rate is none: it is left out. JSON has no word for NaN."""
+        if value is not None and not math.isfinite(value):
+            value, note = None, f"{value}; {note}"
         if self.double and verdict == "measured":
             verdict, value, versus_value, note = "passed", None, None, "it runs; no figure on a test double"
         ratio = value / versus_value if value and versus_value else None

@@ -27,8 +27,8 @@ TRAINS = """while [ $# -gt 0 ]; do
     shift
 done
 mkdir -p "$out"
-[ $device = host ] && loss={host} || loss={cuda}
-echo '{{"loss": '$loss', "grad_norm": 1}}' >"$out/metrics.jsonl"
+[ $device = host ] && losses="{host}" || losses="{cuda}"
+for loss in $losses; do echo '{{"loss": '$loss', "grad_norm": 1}}'; done >"$out/metrics.jsonl"
 """
 FIGURES = """echo '{"name": "overlap.hidden", "value": 0.5, "unit": "share"}'"""
 
@@ -48,7 +48,7 @@ class GpuCheck(program_kit.Case):
         return run(self.words(*options, built=built), env={**self.env, **env})
 
     def told(self):
-        return json.loads((self.out / "gpu-check.json").read_text())
+        return json.loads((self.out / "gpu-check.json").read_text(), parse_constant=self.fail)
 
     def row(self, name):
         return next(row for row in self.told()["rows"] if row["name"] == name)
@@ -57,7 +57,7 @@ class GpuCheck(program_kit.Case):
         path = self.write(f"built/{name}", "#!/bin/sh\n" + text)
         path.chmod(0o755)
 
-    def make_up(self, host=5.0, cuda=5.0, overlap=FIGURES):
+    def make_up(self, host="5.0 4.0", cuda="5.0 4.0", overlap=FIGURES):
         """A build that believes it is on a GPU."""
         info = json.dumps({"backends": [{"name": "cuda", "on": True, "about": ABOUT}],
                            "engines": [{"name": "nccl", "on": True, "about": "NCCL 2.27"}]})
@@ -115,8 +115,8 @@ class GpuCheck(program_kit.Case):
 
     def test_libraries_that_the_loader_does_not_know_are_found_by_their_folder(self):
         path = self.write("cuda/lib64/libheadrace_none.so.12", "")
-        wanted, home = {"HEADRACE_NONE": ("libheadrace_none.so.13", path.name)}, {"CUDA_HOME": str(self.folder / "cuda")}
-        env = {}
+        wanted = {"HEADRACE_NONE": ("libheadrace_none.so.13", path.name)}
+        home, env = {"CUDA_HOME": str(self.folder / "cuda")}, {}
         with unittest.mock.patch.dict(os.environ, home), \
                 unittest.mock.patch.object(gpu_libraries, "WANTED", wanted):
             self.assertEqual(gpu_libraries.find(env), {"HEADRACE_NONE": str(path)})
@@ -142,10 +142,17 @@ class GpuCheck(program_kit.Case):
         self.assertEqual((row["value"], row["verdict"], row["device"]), (0.5, "measured", "CUDA"))
 
     def test_losses_that_differ_too_much_fail(self):
-        self.make_up(cuda=5.0001)
-        self.check(self.run_check("--parts", "train"), 1)
-        self.assertEqual(self.row("losses.like_host")["verdict"], "failed")
-        self.assertAlmostEqual(self.row("losses.like_host")["value"], 2e-5, delta=1e-9)
+        for cuda, most in (("5.0001 4.0", 2e-5), ("5.0 4.04", 0.01), ("5.0 NaN", None)):
+            with self.subTest(cuda=cuda):
+                self.make_up(cuda=cuda)
+                self.check(self.run_check("--parts", "train"), 1)
+                row = self.row("losses.like_host")
+                self.assertEqual(row["verdict"], "failed")
+                self.assertEqual(most, row["value"] and round(row["value"], 9))
+
+    def test_losses_that_differ_a_little_pass(self):
+        self.make_up(cuda="5.00004 4.01")
+        self.check(self.run_check("--parts", "train"), 0)
 
     def test_tests_that_are_not_built_are_skipped_with_the_reason(self):
         self.make_up()
