@@ -61,11 +61,14 @@ void hr__nccl_fail(hr__nccl_job *job, hr_status st)
     abort_all(job);
 }
 
+/* The device fails first: who waits for a stream that the abort sets free must not find all well. */
 hr_status hr__nccl_look_status(hr__nccl_job *job)
 {
     hr_status st = job->base->ops->status(job->base);
-    if (st < 0)
+    if (st < 0) {
+        hr_device_fail(&job->dev->base, st);
         abort_all(job);
+    }
     return st;
 }
 
