@@ -1,7 +1,9 @@
 # hr_room(NAME SOURCES ... SEES rooms... LIBS libs...): one folder of src/ as an object library.
 # hr_test(NAME SOURCES ... ROOMS rooms... LIBS ... [LABELS ...] [TIMEOUT s]): one cmocka program
 # that links those rooms and all that they see, so that a broken room breaks only its users.
-# Label `tsan`: also run under ThreadSanitizer.
+# Label `tsan`: also run under ThreadSanitizer. Label `streams`, which those of rooms with devices have: also run
+# under the stream checker.
+# hr_waits(queue tests...): tests that keep no core busy. hr_long(tests...): those that keep one busy for long.
 add_library(hr_options INTERFACE)
 target_compile_options(hr_options INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes
@@ -48,6 +50,9 @@ function(hr_test name)
   string(REPLACE "." "_" target test_${name})
   add_executable(${target} ${T_SOURCES})
   hr_room_closure(rooms ${T_ROOMS})
+  if("device" IN_LIST rooms)
+    list(APPEND T_LABELS streams)
+  endif()
   list(TRANSFORM rooms PREPEND hr_)
   target_link_libraries(${target} PRIVATE ${rooms} ${T_LIBS} cmocka m)
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/tests)
@@ -60,4 +65,14 @@ function(hr_test name)
   if("tsan" IN_LIST T_LABELS)
     set_property(GLOBAL APPEND PROPERTY HR_TSAN_TARGETS ${target})
   endif()
+endfunction()
+
+# hr_waits(queue tests...): long ones that mostly wait, be it for a time limit or for mpirun. They come first, and of a
+# queue one at a time, so that those which keep the cores busy run beside them.
+function(hr_waits queue)
+  set_tests_properties(${ARGN} PROPERTIES RESOURCE_LOCK waits_${queue} COST 1000)
+endfunction()
+# hr_long(tests...): they come next, so that at the end no core waits for the last of them.
+function(hr_long)
+  set_tests_properties(${ARGN} PROPERTIES COST 100)
 endfunction()

@@ -12,4 +12,4 @@ target_include_directories(conform_megatron PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
 target_compile_definitions(conform_megatron PRIVATE
   MEGATRON_DATA="${CMAKE_CURRENT_SOURCE_DIR}/data/megatron")
 add_test(NAME conform.megatron COMMAND conform_megatron WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
-set_tests_properties(conform.megatron PROPERTIES TIMEOUT 300 LABELS "tsan")
+set_tests_properties(conform.megatron PROPERTIES TIMEOUT 300 LABELS "tsan;streams")

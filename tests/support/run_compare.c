@@ -38,7 +38,7 @@ static char *checkpoint_of(int ep, run_kind kind, way w, size_t *n)
     o.overlap = w.overlap;
     o.delay_wgrad = w.delay;
     o.link_gbps = w.link_gbps;
-    if (hr_app_train(&o) < 0)
+    if (hr_app_train_steps(&o) < 0)
         fail_msg("ep %d overlap %d delay %d: %s", ep, w.overlap, w.delay,
                  hr_last_error());
     char *bytes = whole_state_bytes(o.out, n);
@@ -148,7 +148,7 @@ void run_compare_plain(int ep, run_kind kind, double limit)
     plain_case c = {0};
     fresh(&c.opts, ep, SEQUENCES / ep, 1, kind);
     c.opts.clip = 0;
-    if (hr_app_train(&c.opts) < 0 || whole_state_read(c.opts.out, &c.state) < 0 ||
+    if (hr_app_train_steps(&c.opts) < 0 || whole_state_read(c.opts.out, &c.state) < 0 ||
         hr_app_data_open(c.opts.data, DATA_CAP, &c.data) < 0 ||
         hr_local_run(1, NULL, plain_rank, &c) < 0)
         fail_msg("%d ranks: %s", ep, hr_last_error());

@@ -22,7 +22,7 @@ static void small_run(train_options *o, int ep, hr_moe_kind kind)
 /* The checkpoint at the end. Removes the folder. */
 static char *finish(const train_options *o, size_t *n)
 {
-    if (hr_app_train(o) < 0)
+    if (hr_app_train_steps(o) < 0)
         fail_msg("ep %d dispatcher %d overlap %d delay %d: %s", o->ep, o->dispatcher,
                  o->overlap, o->delay_wgrad, hr_last_error());
     char *bytes = whole_state_bytes(o->out, n);
@@ -117,7 +117,7 @@ static void overflow_ends_the_run_and_says_what_is_needed(void **state)
     size_t n;
     small_run(&o, 2, HR_MOE_SYMMETRIC);
     o.capacity_factor = 0.5;
-    assert_int_equal(hr_app_train(&o), HR_ERR_STATE);
+    assert_int_equal(hr_app_train_steps(&o), HR_ERR_STATE);
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (!strstr(hr_last_error(), words[i]))
             fail_msg("no '%s' in: %s", words[i], hr_last_error());

@@ -74,7 +74,7 @@ static whole_state step_in_mode(loss_scale_mode mode, double aux_coef)
     o.clip = 0;
     o.loss_scale = (int)mode;
     o.aux_coef = aux_coef;
-    if (hr_app_train(&o) < 0 || whole_state_read(o.out, &s) < 0)
+    if (hr_app_train_steps(&o) < 0 || whole_state_read(o.out, &s) < 0)
         fail_msg("mode %d: %s", mode, hr_last_error());
     train_case_fini(&o);
     return s;
@@ -125,7 +125,7 @@ static void modes_of_loss_scale_give_scaled_copies_of_the_gradients(void **state
 static json_t *metrics_of(train_options *o)
 {
     size_t n;
-    if (hr_app_train(o) < 0)
+    if (hr_app_train_steps(o) < 0)
         fail_msg("%s", hr_last_error());
     char *text = train_case_read(o, "metrics.jsonl", &n);
     assert_non_null(text);
@@ -182,17 +182,17 @@ static void a_run_goes_on_from_its_checkpoint_to_the_bit(void **state)
     whole.min_lr = parts.min_lr =
         whole.lr; /* no cosine that knows the number of steps */
     parts.steps = 2;
-    assert_int_equal(hr_app_train(&whole), HR_OK);
-    assert_int_equal(hr_app_train(&parts), HR_OK);
+    assert_int_equal(hr_app_train_steps(&whole), HR_OK);
+    assert_int_equal(hr_app_train_steps(&parts), HR_OK);
     parts.steps = 4;
     parts.resume = 1;
-    assert_int_equal(hr_app_train(&parts), HR_OK);
+    assert_int_equal(hr_app_train_steps(&parts), HR_OK);
     char *a = whole_state_bytes(whole.out, &n), *b = whole_state_bytes(parts.out, &k);
     assert_int_equal(n, k);
     assert_memory_equal(a, b, n);
     parts.model.mtp = 0;
     parts.steps = 5;
-    assert_int_equal(hr_app_train(&parts), HR_ERR_MISMATCH);
+    assert_int_equal(hr_app_train_steps(&parts), HR_ERR_MISMATCH);
     assert_non_null(strstr(hr_last_error(), "--mtp on, but this run off"));
     free(a);
     free(b);

@@ -11,13 +11,24 @@
 #include "support/train_case.h"
 #include <stdlib.h>
 
-static void run(train_options *o)
+static void run_by(hr_status (*train)(const train_options *), train_options *o)
 {
     o->link_us = 50;
     o->eval_every = o->checkpoint_every = 2;
-    if (hr_app_train(o) < 0)
+    if (train(o) < 0)
         fail_msg("ep %d overlap %d delay %d: %s", o->ep, o->overlap, o->delay_wgrad,
                  hr_last_error());
+}
+
+static void run(train_options *o)
+{
+    run_by(hr_app_train_steps, o);
+}
+
+/* With pictures and a sample at its end. */
+static void run_and_show(train_options *o)
+{
+    run_by(hr_app_train, o);
 }
 
 static void nothing_races_in_a_run_with_overlap(void **state)
@@ -68,7 +79,7 @@ static void nothing_races_when_a_run_is_resumed_and_sampled(void **state)
     run(&o);
     o.resume = 1;
     o.steps = 3;
-    run(&o);
+    run_and_show(&o);
     train_case_fini(&o);
 }
 
@@ -98,7 +109,7 @@ static void every_access_of_a_run_is_ordered_by_events(void **state)
         train_options o;
         train_case_init(&o, 2, 3, 2);
         o.model.mtp = mtp;
-        run(&o);
+        run_and_show(&o);
         train_case_fini(&o);
     }
     unsetenv("HEADRACE_CHECK");

@@ -13,6 +13,7 @@ hr_test(unit.picture_schedule SOURCES app/test_picture_schedule.c app/scratch.c
   ROOMS base trace schedule LIBS hr_app hr_schedule_file hr_planner)
 
 hr_test(unit.program SOURCES app/test_program.c app/scratch.c ROOMS base trace LIBS hr_app)
+set_tests_properties(unit.program PROPERTIES LABELS streams) # its program trains
 if(TARGET test_unit_program)
   add_dependencies(test_unit_program headrace)
   target_compile_definitions(test_unit_program PRIVATE HR_PROGRAM="$<TARGET_FILE:headrace>")

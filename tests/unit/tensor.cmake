@@ -10,6 +10,6 @@ if(NOT HEADRACE_SANITIZE)
   find_program(HEADRACE_SYSTEM_PYTHON3 python3 HINTS /usr/bin REQUIRED)
   add_test(NAME unit.dlpack_peers COMMAND ${HEADRACE_SYSTEM_PYTHON3}
     ${CMAKE_CURRENT_SOURCE_DIR}/tensor/dlpack_peers.py $<TARGET_FILE:headrace_shared>)
-  set_tests_properties(unit.dlpack_peers PROPERTIES TIMEOUT 60 SKIP_RETURN_CODE 77
+  set_tests_properties(unit.dlpack_peers PROPERTIES TIMEOUT 60 SKIP_RETURN_CODE 77 LABELS streams
     ENVIRONMENT PYTHONDONTWRITEBYTECODE=1)
 endif()
