@@ -2,7 +2,7 @@
  * time limit and an ear for failures. */
 #include "base/mix.h"
 #include "base/try.h"
-#include "group/nccl/nccl_member.h"
+#include "group/nccl/nccl_symmetric.h"
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -225,6 +225,8 @@ void hr__nccl_comm_abort(hr__nccl_member *m)
         return;
     m->comm = NULL; /* first: an abort may be asked for again meanwhile */
     m->foreign = false;
+    hr__nccl_windows_close(
+        m); /* which goes without saying to a communicator that is gone */
     hr__cuda_enter(m->job->dev);
     (void)m->job->lib->ncclCommAbort(comm);
 }
@@ -249,6 +251,7 @@ static bool finalize(hr__nccl_member *m)
 void hr__nccl_comm_close(hr__nccl_member *m)
 {
     ncclComm_t comm = m->comm;
+    hr__nccl_windows_close(m);
     if (comm == NULL || m->foreign)
         return;
     hr__cuda_enter(m->job->dev);

@@ -1,6 +1,6 @@
 /* See nccl_job.h. */
 #include "base/try.h"
-#include "group/nccl/nccl_member.h"
+#include "group/nccl/nccl_symmetric.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,7 +42,10 @@ void hr__nccl_job_destroy(hr__nccl_job *job)
 {
     if (job == NULL)
         return;
+    hr_status st = hr_device_synchronize(&job->dev->base);
+    (void)st; /* memory goes once no stream uses it; a failure is the base's to tell */
     hr__cuda_watch_remove(&job->dev->base, &job->watch);
+    hr__nccl_windows_free(job, true);
     hr__nccl_pieces_free(job);
     pthread_mutex_destroy(&job->mu);
     free(job);

@@ -14,6 +14,7 @@
 
 struct hr__nccl_member;
 struct hr__nccl_piece;
+struct hr__nccl_window;
 
 typedef struct hr__nccl_job {
     const hr__nccl *lib;
@@ -23,6 +24,7 @@ typedef struct hr__nccl_job {
     int64_t limit_ns;
     hr__cuda_watch watch;
     struct hr__nccl_piece *pieces; /* issuing thread: memory that host and GPU reach */
+    struct hr__nccl_window *windows; /* issuing thread */
     pthread_mutex_t mu;
     struct hr__nccl_member
         *members; /* mu to change and for other threads; oldest first */

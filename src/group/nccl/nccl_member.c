@@ -1,6 +1,6 @@
 /* Groups over NCCL: the table, and how a world comes about; see nccl_member.h. */
-#include "group/nccl/nccl_member.h"
 #include "base/try.h"
+#include "group/nccl/nccl_symmetric.h"
 #include "headrace/group_nccl.h"
 #include <stdlib.h>
 #include <string.h>
@@ -102,6 +102,9 @@ static const hr_group_ops ops = {
     .status = group_status,
     .where = group_where,
     .job_reset = job_reset,
+    .window_leave = hr__nccl_window_leave,
+    .window_make = hr__nccl_window_make,
+    .window_delete = hr__nccl_window_delete,
 };
 
 static hr_status fill_in(hr__nccl_member *m, const int *global)

@@ -225,8 +225,7 @@ static void leave(ncclComm_t comm)
     double_count(-1, 0, 0);
     for (window *w; (w = comm->windows) != NULL;) {
         comm->windows = w->next;
-        free(w);
-        double_count(0, -1, 0);
+        double_window_free(w);
     }
     double_comm_drop(comm);
 }

@@ -130,6 +130,8 @@ void double_comm_fail(clique *c, ncclResult_t e, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 void double_count(int comms, int windows, int blocks); /* more of them live */
 
+void double_window_free(
+    window *w); /* nccl_double_window.c: it is in no list any more */
 /* nccl_double_check.c, under the mutex: compare what a rank calls with what others have; false: they differ, and all have
  * failed. */
 bool double_agrees(clique *c, const op *o);

@@ -50,6 +50,13 @@ static block *block_of(const void *p, size_t bytes, int more)
     return b;
 }
 
+void double_window_free(window *w)
+{
+    (void)block_of(w->base, w->bytes, -1);
+    free(w);
+    double_count(0, -1, 0);
+}
+
 ncclResult_t ncclMemFree(void *p)
 {
     ncclResult_t e = double_enter();
@@ -114,8 +121,6 @@ ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t which)
     pthread_mutex_unlock(&comm->clique->mu);
     if (w == NULL)
         return double_wrong(ncclInvalidArgument, "no such window");
-    (void)block_of(w->base, w->bytes, -1);
-    free(w);
-    double_count(0, -1, 0);
+    double_window_free(w);
     return e;
 }
