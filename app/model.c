@@ -188,7 +188,7 @@ static hr_status open_dispatcher(hr_app_model *m, const hr_app_model_opts *o)
             .top_k = m->shape.top_k, .tokens = o->tokens, .counts = o->counts,
             .counts_stream = o->counts_stream, .kind = o->dispatcher,
             .max_tokens = o->tokens_per_microbatch, .width = m->shape.width,
-            .capacity_factor = o->capacity_factor},
+            .capacity_factor = o->capacity_factor, .type = m->type},
         &m->dispatcher);
 }
 
@@ -201,7 +201,7 @@ static hr_status build(hr_app_model *m, const hr_app_model_opts *o)
     APP_TRY(open_dispatcher(m, o));
     APP_TRY(declare(m, rank, ranks));
     APP_TRY(check_size(&m->params, o->most));
-    APP_TRY(hr_app_params_build(&m->params, o->seed, o->train));
+    APP_TRY(hr_app_params_build(&m->params, o->seed, o->train, m->type));
     APP_TRY(hr_tensor_zeros(HR_F32, 1, (int64_t[]){1}, &m->aux_sum));
     m->embedding = leaf(m, m->catalog->embedding);
     m->final_norm = leaf(m, m->catalog->final_norm);
@@ -221,6 +221,7 @@ hr_status hr_app_model_create(const hr_app_model_opts *opts, hr_app_model **out)
     if (!m)
         return hr_fail(HR_ERR_NOMEM, NULL, "no memory for a model");
     m->shape = *opts->shape;
+    m->type = opts->type;
     hr_status st = build(m, opts);
     if (st < 0) {
         hr_app_model_destroy(m);

@@ -43,6 +43,7 @@ typedef struct hr_app_pass {
 
 typedef struct hr_app_model {
     model_shape shape;
+    hr_dtype type; /* of weights and activations */
     hr_app_catalog *catalog;
     hr_app_params params;
     int *param_of; /* index in params by that in the catalog; -1: not on this rank */
@@ -63,6 +64,7 @@ typedef struct hr_app_model_opts {
     const model_shape *shape;
     uint64_t seed;
     bool train;                /* with gradients */
+    hr_dtype type;             /* of weights and activations: f32 or bf16 */
     hr_group *tokens, *counts; /* expert group, twice; both NULL: plain, one rank */
     hr_stream *counts_stream;
     float loss_scale, aux_scale; /* of a token; of a sequence's load-balance loss */

@@ -9,8 +9,8 @@ static hr_status cut(hr_tensor *whole, int64_t from, int64_t to, hr_tensor **out
     hr_tensor *part;
     *out = NULL;
     APP_TRY(hr_tensor_rows(whole, from, to, &part));
-    hr_status st =
-        hr_tensor_create(HR_F32, hr_tensor_ndim(part), hr_tensor_shape(part), out);
+    hr_status st = hr_tensor_create(hr_tensor_dtype(part), hr_tensor_ndim(part),
+                                    hr_tensor_shape(part), out);
     if (st >= 0 && (st = hr_tensor_copy(*out, part)) < 0) {
         hr_tensor_release(*out);
         *out = NULL;
@@ -31,10 +31,13 @@ static hr_status paste(hr_tensor *whole, int64_t from, int64_t to, hr_tensor *ro
     return st;
 }
 
-static hr_status join(hr_tensor *above, hr_tensor *below, int64_t rows, int64_t width,
-                      hr_tensor **out)
+/* One of them may be NULL: zeros. */
+static hr_status join(hr_tensor *above, hr_tensor *below, hr_tensor **out)
 {
-    APP_TRY(hr_tensor_create(HR_F32, 2, (int64_t[]){2 * rows, width}, out));
+    const hr_tensor *some = above ? above : below;
+    int64_t rows = hr_tensor_dim(some, 0), width = hr_tensor_dim(some, 1);
+    APP_TRY(
+        hr_tensor_create(hr_tensor_dtype(some), 2, (int64_t[]){2 * rows, width}, out));
     hr_status st = paste(*out, 0, rows, above);
     if (st >= 0)
         st = paste(*out, rows, 2 * rows, below);
@@ -61,7 +64,7 @@ hr_status hr_app_stack(hr_tensor *above, hr_tensor *below, hr_tensor **out)
 {
     static const hr_function_class cls = {.name = "stack", .backward = stack_backward};
     hr_function *fn = NULL;
-    APP_TRY(join(above, below, hr_tensor_dim(above, 0), hr_tensor_dim(above, 1), out));
+    APP_TRY(join(above, below, out));
     hr_status st = hr_function_create(&cls, (hr_tensor *[]){above, below}, 2, &fn);
     if (st >= 0)
         st = hr_function_finish(fn, out, 1);
@@ -77,9 +80,7 @@ hr_status hr_app_stack(hr_tensor *above, hr_tensor *below, hr_tensor **out)
 static hr_status unstack_backward(hr_function *fn, hr_tensor *const *grad_out,
                                   hr_tensor **grad_in)
 {
-    const hr_tensor *some = grad_out[0] ? grad_out[0] : grad_out[1];
-    return join(grad_out[0], grad_out[1], hr_tensor_dim(some, 0),
-                hr_tensor_dim(some, 1), &grad_in[0]);
+    return join(grad_out[0], grad_out[1], &grad_in[0]);
 }
 
 hr_status hr_app_unstack(hr_tensor *both, hr_tensor **above, hr_tensor **below)

@@ -5,6 +5,7 @@
 
 static const char *const off_on[] = {"off", "on", NULL};
 static const char *const devices[] = {"host", "cuda", NULL};
+static const char *const precisions[] = {"f32", "bf16", NULL};
 static const char *const dispatchers[] = {"alltoall", "symmetric", NULL};
 static const char *const loss_modes[] = {"sum", "mean_microbatch", "mean_token", NULL};
 
@@ -71,6 +72,8 @@ static const option_spec train_spec[] = {
     {INT("seq", model.seq, 1, 1048576, "64"), .help = "bytes in a sequence"},
     {CHOICE("tie-embeddings", model.tie_embeddings, off_on, "off"),
      .help = "one matrix for input and output"},
+    {CHOICE("precision", precision, precisions, "f32"),
+     .help = "of weights and activations; sums and the optimiser's are f32"},
     {CHOICE("mtp", model.mtp, off_on, "off"),
      .help = "one more layer learns to guess the byte after the next"},
     HEADING("Ranks and batch"),

@@ -33,6 +33,8 @@ typedef enum loss_scale_mode {
     LOSS_MEAN_TOKEN
 } loss_scale_mode;
 
+typedef enum number_precision { PRECISION_F32, PRECISION_BF16 } number_precision;
+
 typedef struct train_options {
     model_shape model;
     char data[OPTION_PATH], out[OPTION_PATH], config[OPTION_PATH];
@@ -45,6 +47,7 @@ typedef struct train_options {
     int overlap_asked;          /* by name, so that it must come to something */
     char schedule[OPTION_PATH]; /* a name or a file; "": by overlap and vp */
     char layout[OPTION_PATH];   /* which layers lie where; "": evenly */
+    int precision;              /* number_precision of weights and activations */
     int recompute;              /* forwards are done again in backward */
     int dispatcher;             /* 0 all-to-all, 1 symmetric: an hr_moe_kind */
     double capacity_factor;     /* of the symmetric one; 0: nothing can overflow */

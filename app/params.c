@@ -2,6 +2,7 @@
 #include "params.h"
 #include "app_try.h"
 #include "counter.h"
+#include "headrace/ops.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,29 +59,34 @@ static void start_values(const hr_app_param *q, uint64_t seed, float *out)
 /* A tensor over elements of `flat`, with a claim of its own. */
 static hr_status part(hr_tensor *flat, const hr_app_param *q, hr_tensor **out)
 {
-    return hr_tensor_over(hr_tensor_storage(flat), (size_t)q->offset * sizeof(float),
-                          HR_F32, q->ndim, q->shape, out);
+    hr_dtype type = hr_tensor_dtype(flat);
+    return hr_tensor_over(hr_tensor_storage(flat),
+                          (size_t)q->offset * hr_dtype_bytes(type), type, q->ndim,
+                          q->shape, out);
 }
 
 static hr_status build_leaf(hr_app_params *p, hr_app_param *q, int train)
 {
-    APP_TRY(part(p->w[q->region], q, &q->w));
+    hr_app_region r = q->region;
+    APP_TRY(part(p->rounded[r] ? p->rounded[r] : p->w[r], q, &q->w));
     hr_tensor_set_name(q->w, q->name);
     if (!train)
         return HR_OK;
     APP_TRY(hr_tensor_set_requires_grad(q->w, true));
     hr_tensor *g;
-    APP_TRY(part(p->g[q->region], q, &g));
+    APP_TRY(part(p->g[r], q, &g));
     hr_status st = hr_tensor_set_grad(q->w, g);
     hr_tensor_release(g);
     return st;
 }
 
 static hr_status build_region(hr_app_params *p, hr_app_region r, uint64_t seed,
-                              int train)
+                              int train, hr_dtype type)
 {
     int64_t n = p->count[r];
     APP_TRY(hr_tensor_zeros(HR_F32, 1, &n, &p->w[r]));
+    if (type != HR_F32)
+        APP_TRY(hr_tensor_zeros(type, 1, &n, &p->rounded[r]));
     if (train)
         APP_TRY(hr_tensor_zeros(HR_F32, 1, &n, &p->g[r]));
     float *host = calloc((size_t)n + 1, sizeof *host);
@@ -95,10 +101,19 @@ static hr_status build_region(hr_app_params *p, hr_app_region r, uint64_t seed,
     return st;
 }
 
-hr_status hr_app_params_build(hr_app_params *p, uint64_t seed, int train)
+hr_status hr_app_params_round(const hr_app_params *p)
 {
     for (int r = 0; r < REGIONS; r++)
-        APP_TRY(build_region(p, (hr_app_region)r, seed, train));
+        if (p->rounded[r])
+            APP_TRY(hr_op_convert(p->w[r], p->rounded[r]));
+    return HR_OK;
+}
+
+hr_status hr_app_params_build(hr_app_params *p, uint64_t seed, int train, hr_dtype type)
+{
+    for (int r = 0; r < REGIONS; r++)
+        APP_TRY(build_region(p, (hr_app_region)r, seed, train, type));
+    APP_TRY(hr_app_params_round(p));
     for (int i = 0; i < p->n; i++)
         APP_TRY(build_leaf(p, &p->list[i], train));
     return hr_stream_synchronize(hr_stream_current());
@@ -120,6 +135,7 @@ void hr_app_params_fini(hr_app_params *p)
     for (int r = 0; r < REGIONS; r++) {
         hr_tensor_release(p->w[r]);
         hr_tensor_release(p->g[r]);
+        hr_tensor_release(p->rounded[r]);
     }
     free(p->list);
     *p = (hr_app_params){0};

@@ -42,15 +42,21 @@ typedef struct hr_app_params {
     int n, cap;
     int64_t count[REGIONS];
     hr_tensor *w[REGIONS], *g[REGIONS]; /* flat, f32 */
+    /* Where the model's numbers are bf16: what the leaves are parts of, made of `w` by
+     * hr_app_params_round(). Else NULL, and they are parts of `w`. */
+    hr_tensor *rounded[REGIONS];
 } hr_app_params;
 
 /* Declare a parameter; returns its index, or -1 without memory. Of experts this rank has part `rank`
  * of `ranks`. */
 int hr_app_params_add(hr_app_params *p, const hr_app_spec *whole, int rank, int ranks);
 
-/* Allocate on the current stream, fill with start values, zero gradients. `train` 0: no gradients.
- * Blocks until done. */
-HR_RESULT hr_status hr_app_params_build(hr_app_params *p, uint64_t seed, int train);
+/* Allocate on the current stream, fill with start values, zero gradients. `train` 0: no gradients. `type` is
+ * that of the leaves. Blocks until done. */
+HR_RESULT hr_status hr_app_params_build(hr_app_params *p, uint64_t seed, int train,
+                                        hr_dtype type);
+/* After `w` has been written: leaves have its values. */
+HR_RESULT hr_status hr_app_params_round(const hr_app_params *p);
 HR_RESULT hr_status hr_app_params_zero_grad(hr_app_params *p);
 void hr_app_params_fini(hr_app_params *p);
 int64_t hr_app_param_count(const hr_app_param *p);

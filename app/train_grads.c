@@ -17,7 +17,8 @@ static hr_grad_desc describe(const train_rank *r, const hr_app_param *q, int k)
     int64_t count = hr_app_param_count(q) / parts_of(q);
     int id = r->model->catalog->list[q->entry].id;
     return (hr_grad_desc){.grad = hr_tensor_f32(hr_tensor_grad(q->w)) + k * count,
-                          .weight = hr_tensor_f32(q->w) + k * count,
+                          .weight = hr_tensor_f32(r->model->params.w[q->region]) +
+                                    q->offset + k * count,
                           .count = count,
                           .stage = groups->first_stage[q->entry],
                           .id = id + (expert ? (int)(q->first / count) + k : 0),

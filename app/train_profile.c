@@ -165,12 +165,14 @@ static hr_status take_times(measure *m)
 
 /* ---- what follows from shapes ------------------------------------------------------------- */
 
-/* Of `n` parts of a parameter, `count` elements each: values, gradients and two moments, of which the fullest
- * rank has a share where they are sharded over `ranks`. */
+/* Of `n` parts of a parameter, `count` elements each: values (in bf16 too, if that is the precision), gradients
+ * and two moments, of which the fullest rank has a share where they are sharded over `ranks`. */
 static int64_t state_bytes(const train_options *o, int64_t n, int64_t count, int ranks)
 {
     int64_t kept = o->shard_optimizer ? (count + ranks - 1) / ranks : count;
-    return n * 2 * (count + kept) * (int64_t)sizeof(float);
+    int64_t rounded =
+        o->precision == PRECISION_BF16 ? count * (int64_t)hr_dtype_bytes(HR_BF16) : 0;
+    return n * (2 * (count + kept) * (int64_t)sizeof(float) + rounded);
 }
 
 /* Of what a stage of this part alone would hold. */
@@ -210,14 +212,14 @@ static void fill_shapes(measure *m)
     const train_rank *r = m->r;
     const train_options *o = r->job->opts;
     int64_t tokens = r->tokens_per_microbatch, ids = tokens * (int64_t)sizeof(int32_t);
-    int64_t hidden = tokens * o->model.width * (int64_t)sizeof(float);
+    int64_t item = (int64_t)hr_dtype_bytes(r->model->type);
+    int64_t hidden = tokens * o->model.width * item;
     for (int i = 0; i < hr_app_profile_rows(p); i++) {
         hr_layout_part part = part_of(p, i);
         int64_t shape[2];
         hr_app_stage_in_shape(&o->model, &part, tokens, shape);
         p->row[i].param_bytes = param_bytes(r, &part);
-        p->row[i].boundary_bytes =
-            i == 0 ? ids : shape[0] * shape[1] * (int64_t)sizeof(float);
+        p->row[i].boundary_bytes = i == 0 ? ids : shape[0] * shape[1] * item;
     }
     /* No hook stands between the embedding and the first layer: what it holds is known. */
     p->row[0].activation_bytes = 2 * ids + hidden;

@@ -66,6 +66,7 @@ static hr_status create_model(train_rank *r, int *stages, hr_layout_part *parts)
                            .dispatcher = (hr_moe_kind)o->dispatcher,
                            .tokens_per_microbatch = r->tokens_per_microbatch,
                            .capacity_factor = o->capacity_factor,
+                           .type = o->precision == PRECISION_BF16 ? HR_BF16 : HR_F32,
                            .stages = stages,
                            .parts = parts,
                            .n_stages = my_stages(r, stages, parts)};

@@ -263,5 +263,5 @@ hr_status hr_app_rank_resume(train_rank *r)
         st = restore(r, &pieces[i]);
     free(pieces);
     r->updates = r->job->first_updates;
-    return st;
+    return st < 0 ? st : hr_app_params_round(&r->model->params);
 }

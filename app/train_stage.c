@@ -112,7 +112,7 @@ hr_status hr_app_stage_open_serial(train_rank *r, int i, hr_plan_stage **out)
 
 static hr_exec_shape boundary(const train_rank *r, int stage)
 {
-    hr_exec_shape t = {.dtype = HR_F32, .ndim = 2};
+    hr_exec_shape t = {.dtype = r->model->type, .ndim = 2};
     hr_app_stage_in_shape(&r->model->shape, &r->job->pipeline->parts[stage],
                           r->tokens_per_microbatch, t.dim);
     return t;
@@ -130,6 +130,7 @@ static uint64_t fingerprint(const train_rank *r)
         for (size_t i = 0; i < sizeof word / sizeof *word; i++)
             h = (h ^ (uint64_t)word[i]) * 1099511628211u;
     }
+    h = (h ^ (uint64_t)r->model->type) * 1099511628211u;
     return h ^ (uint64_t)r->tokens_per_microbatch;
 }
 

@@ -58,7 +58,8 @@ static hr_status update(train_rank *r, const train_result *res)
     if (o->clip > 0 && res->grad_norm > o->clip)
         a.grad_scale = (float)(o->clip / res->grad_norm);
     APP_TRY(hr_app_moments_step(&r->moments, &a, (float)o->weight_decay));
-    return hr_grads_gather(r->grads.over_ranks); /* what other ranks have updated */
+    APP_TRY(hr_grads_gather(r->grads.over_ranks)); /* what other ranks have updated */
+    return hr_app_params_round(&r->model->params);
 }
 
 /* ---- the step --------------------------------------------------------------------------------- */
