@@ -43,7 +43,8 @@ HR_API HR_RESULT hr_status hr_op_linear(hr_tensor *x, hr_tensor *w,
 
 /* Causal self-attention with rotary positions (Su et al. 2021; pairs (i, i + half)), in blocks with
  * an online softmax, so that no T x T matrix is kept: qkv [N,3C] holds q, k, v side by side,
- * N = sequences * T, C = heads * an even head width -> [N,C]. */
+ * N = sequences * T, C = heads * an even head width -> [N,C]. ERR_UNSUPPORTED "head_width", which fails
+ * the device: on CUDA a head over 256 wide. */
 HR_API HR_RESULT hr_status hr_op_attention(hr_tensor *qkv, int heads, int64_t seq_len,
                                            float rope_base, hr_tensor **out);
 

@@ -108,7 +108,8 @@ HR_INLINE void load_turned(float *to, int apart, const T *from, int64_t stride,
             const T *x = from + (int64_t)t * stride;
             const float *turn = h.rotary + (int64_t)t * h.d + i;
             float mine = hr__f32(x[c]), other = hr__f32(x[c < half ? c + half : i]);
-            y = scale * hr__turned(mine, other, turn[0], c < half ? turn[half] : -turn[half]);
+            y = scale *
+                hr__turned(mine, other, turn[0], c < half ? turn[half] : -turn[half]);
         }
         to[r * apart + c - cols.first] = y;
     }
@@ -145,7 +146,8 @@ HR_INLINE float product(const float *row, const float *tile, columns cols)
 }
 
 /* sum[c] += weight[j] * tile[j][c] over the tile's rows; `sum` is of the pass */
-HR_INLINE void add_rows(float *sum, const float *weight, const float *tile, columns cols)
+HR_INLINE void add_rows(float *sum, const float *weight, const float *tile,
+                        columns cols)
 {
     for (int j = 0; j < HR_TILE; j++) {
         const float *row = tile + j * (cols.count + 1);
@@ -376,7 +378,8 @@ HR_INLINE void attention_dkv(const hr__attention_shape &shape, T *dqkv)
         __syncwarp();
 #pragma unroll
         for (int r = 0; r < ROWS; r++)
-            weights[(hr_warp() * ROWS + r) * HR_TILE + hr_lane()] = p[r] * (dp[r] - dot);
+            weights[(hr_warp() * ROWS + r) * HR_TILE + hr_lane()] =
+                p[r] * (dp[r] - dot);
         FOR_PASSES(W, d)
         {
             __syncthreads();

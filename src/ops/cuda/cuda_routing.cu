@@ -144,12 +144,11 @@ HR_INLINE void router_back(T *dlogits, const float *p, const int32_t *index,
     if (start)
         start += row / seq_len * experts;
     for (int64_t e = hr_lane(); e < experts; e += HR_WARP)
-        dot += p[e] * expert_grad(start ? start[e] : 0, e, index, dprobs, top_k, mean,
-                                  sum);
+        dot += p[e] *
+               expert_grad(start ? start[e] : 0, e, index, dprobs, top_k, mean, sum);
     dot = hr_warp_sum(dot);
     for (int64_t e = hr_lane(); e < experts; e += HR_WARP) {
-        float d =
-            expert_grad(start ? start[e] : 0, e, index, dprobs, top_k, mean, sum);
+        float d = expert_grad(start ? start[e] : 0, e, index, dprobs, top_k, mean, sum);
         hr__put(dlogits + e, p[e] * (d - dot));
     }
 }

@@ -3,8 +3,7 @@
 #include "ops/cuda/cuda_types.cuh"
 #include "ops/formulas.h"
 
-template <class T>
-HR_INLINE void add(T *out, const T *a, const T *b, int64_t count)
+template <class T> HR_INLINE void add(T *out, const T *a, const T *b, int64_t count)
 {
     for (int64_t i = hr_first(); i < count; i += hr_stride())
         hr__put(out + i, hr__f32(a[i]) + hr__f32(b[i]));
@@ -149,8 +148,8 @@ HR_INLINE void rmsnorm_dx(T *dx, float *factors, const T *x, const T *g, const T
     float f = hr__rms_factor(hr_warp_sum(squares), width, eps);
     float along = hr__rms_along(f, hr_warp_sum(dot), width);
     for (int64_t c = hr_lane(); c < width; c += HR_WARP)
-        hr__put(dx + c, hr__rmsnorm_dx(hr__f32(x[c]), hr__f32(g[c]), hr__f32(dy[c]), f,
-                                       along));
+        hr__put(dx + c,
+                hr__rmsnorm_dx(hr__f32(x[c]), hr__f32(g[c]), hr__f32(dy[c]), f, along));
     if (factors && hr_lane() == 0)
         factors[row] = f;
 }
@@ -171,7 +170,8 @@ HR_INLINE void rmsnorm_part(float *partial, const T *x, const T *dy,
     int64_t end = begin + part_rows < n ? begin + part_rows : n;
     float sum = 0;
     for (int64_t row = begin + hr_warp(); c < width && row < end; row += HR_WARPS)
-        sum += hr__f32(dy[row * width + c]) * hr__f32(x[row * width + c]) * factors[row];
+        sum +=
+            hr__f32(dy[row * width + c]) * hr__f32(x[row * width + c]) * factors[row];
     sums[hr_warp()][hr_lane()] = sum;
     __syncthreads();
     if (hr_warp() > 0 || c >= width)
