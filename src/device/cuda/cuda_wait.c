@@ -26,16 +26,21 @@ void hr__cuda_watch_remove(hr_device *dev, hr__cuda_watch *w)
     }
 }
 
+static void ask_watches(hr__gpu_device *d)
+{
+    for (hr__cuda_watch *w = d->watches, *next; w; w = next) {
+        next = w->next; /* it may take itself off */
+        w->look(w->ctx);
+    }
+}
+
 static void rest(hr__gpu_device *d, int looks)
 {
     if (looks < QUICK_LOOKS) {
         sched_yield();
         return;
     }
-    for (hr__cuda_watch *w = d->watches, *next; w; w = next) {
-        next = w->next; /* it may take itself off */
-        w->look(w->ctx);
-    }
+    ask_watches(d);
     long ns = FIRST_REST_NS * (1L + (looks - QUICK_LOOKS) / 16);
     nanosleep(
         &(struct timespec){.tv_nsec = ns < LONGEST_REST_NS ? ns : LONGEST_REST_NS},
@@ -59,7 +64,8 @@ cudaError_t hr__cuda_await(hr_device *dev, hr_stream *s, hr__cuda_ask ask, void 
         }
         rest(d, looks++);
     }
-    if (looks > 0) /* some runtimes keep "not ready" as the thread's last error */
+    ask_watches(d); /* work that has ended may have ended badly */
+    if (looks > 0)  /* some runtimes keep "not ready" as the thread's last error */
         (void)d->rt->cudaGetLastError();
     return cudaSuccess;
 }

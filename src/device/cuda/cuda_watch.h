@@ -5,7 +5,7 @@
 #include "headrace/device.h"
 
 typedef struct hr__cuda_watch {
-    void (*look)(void *ctx); /* some thousand times a second; must not wait */
+    void (*look)(void *ctx); /* some thousand times a second, and when a wait is over */
     void *ctx;
     struct hr__cuda_watch *next;
 } hr__cuda_watch;

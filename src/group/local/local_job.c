@@ -105,6 +105,10 @@ void hr__job_destroy(hr__job *job)
         job->channels = ch->next;
         hr__channel_destroy(ch);
     }
+    /* One that fails as it closes must not fail those that are gone. */
+    for (int i = 0; job->ranks && i < job->n; i++)
+        if (job->ranks[i].dev)
+            hr_device_off_fail(job->ranks[i].dev, device_failed, &job->ranks[i]);
     for (int i = 0; job->ranks && i < job->n; i++)
         hr_device_close(job->ranks[i].dev);
     free(job->ranks);

@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static const int64_t word_of_base_ns = 1000000000, finalize_ns = 5000000000;
+static const int64_t word_of_base_ns = 300000000, finalize_ns = 5000000000;
 
 /* ---- what the members tell each other ---- */
 typedef struct hello {
@@ -128,6 +128,26 @@ static hr_status meet(hr__nccl_member *m, ncclComm_t comm, hello *all)
 }
 
 /* ---- waiting for NCCL ---- */
+static void rest(int looks)
+{
+    if (looks < 200)
+        sched_yield();
+    else
+        nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
+}
+
+/* A failure elsewhere: whose it is the base hears, if it is a rank's. */
+static hr_status wait_for_word(const hr__nccl_member *m)
+{
+    int64_t end = hr_now_ns() + word_of_base_ns;
+    hr_status st = HR_OK;
+    for (int looks = 0; st >= 0 && hr_now_ns() < end; looks++) {
+        st = m->under->ops->status(m->under);
+        rest(looks);
+    }
+    return st;
+}
+
 hr_status hr__nccl_async(hr__nccl_member *m)
 {
     const hr__nccl *lib = m->job->lib;
@@ -138,29 +158,9 @@ hr_status hr__nccl_async(hr__nccl_member *m)
                            "ncclCommGetAsyncError"));
     if (e == ncclInProgress)
         return HR_PENDING;
-    if (e == ncclRemoteError) {
-        int64_t now = hr_now_ns();
-        if (m->remote_ns == 0)
-            m->remote_ns = now;
-        if (now - m->remote_ns < word_of_base_ns)
-            return HR_PENDING;
-    }
-    hr_status st = hr__nccl_status(lib, e, m->comm, "NCCL");
-    if (st < 0) {
-        char said[400];
-        snprintf(said, sizeof said, "%s", hr_last_error());
-        hr_fail(st, "nccl", "%s of ranks %s", said,
-                hr__where_write(m->global, m->base.size, "group", 0, NULL).text);
-    }
-    return st;
-}
-
-static void rest(int looks)
-{
-    if (looks < 200)
-        sched_yield();
-    else
-        nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
+    if (e == ncclRemoteError)
+        HR_TRY(wait_for_word(m));
+    return hr__nccl_status(lib, e, m->comm, "NCCL");
 }
 
 hr_status hr__nccl_settle(hr__nccl_member *m, const char *op, uint64_t seq)

@@ -78,8 +78,8 @@ hr_status hr__nccl_look_status(hr__nccl_job *job)
 /* ---- watching ---- */
 static hr_status check(hr__nccl_member *m)
 {
-    HR_TRY(hr__nccl_async(m));
-    return hr__nccl_check_late(m);
+    hr_status st = hr__nccl_async(m);
+    return st < 0 ? hr__nccl_name_failed(m, st) : hr__nccl_check_late(m);
 }
 
 void hr__nccl_look(void *job_)

@@ -12,18 +12,21 @@ typedef struct waiting {
     hr_op_label label;
 } waiting;
 
-static bool oldest(hr__nccl_member *m, waiting *w)
+/* `seen`: as when somebody last looked. */
+static bool oldest(hr__nccl_member *m, bool seen, waiting *w)
 {
     hr__nccl_job *job = m->job;
     pthread_mutex_lock(&job->mu);
-    hr__nccl_flights_refresh(&m->flights, job->dev->rt);
-    hr__nccl_flights_reap(&m->flights, job->dev, false);
+    if (!seen) {
+        hr__nccl_flights_refresh(&m->flights, job->dev->rt);
+        hr__nccl_flights_reap(&m->flights, job->dev, false);
+    }
     const hr__nccl_flight *x = m->flights.first;
     if (x)
         *w = (waiting){x->op,    x->batch,    x->seq,  x->peers,
                        x->bytes, x->begun_ns, x->label};
     pthread_mutex_unlock(&job->mu);
-    return x && w->begun_ns > 0;
+    return x && (seen || w->begun_ns > 0);
 }
 
 static hr__where where(const hr__nccl_member *m, const waiting *w)
@@ -34,6 +37,17 @@ static hr__where where(const hr__nccl_member *m, const waiting *w)
 static bool takes_part(const waiting *w, int member)
 {
     return !w->batch || (member < 64 && (w->peers >> member & 1));
+}
+
+hr_status hr__nccl_name_failed(hr__nccl_member *m, hr_status st)
+{
+    waiting w = {.op = "an operation", .label = {NULL, -1, -1, -1}};
+    char said[448];
+    const char *reason = hr_last_reason();
+    snprintf(said, sizeof said, "%s", hr_last_error());
+    if (!oldest(m, true, &w))
+        w.seq = m->ops;
+    return hr_fail(st, reason, "%s: %s", where(m, &w).text, said);
 }
 
 /* ---- who has gone ---- */
@@ -124,7 +138,7 @@ static hr_status late_unknown(const hr__nccl_member *m, const waiting *w)
 hr_status hr__nccl_check_late(hr__nccl_member *m)
 {
     waiting w;
-    if (!oldest(m, &w))
+    if (!oldest(m, false, &w))
         return HR_OK;
     HR_TRY(check_gone(m, &w));
     if (hr_now_ns() - w.begun_ns < m->job->limit_ns)

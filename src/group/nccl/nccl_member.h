@@ -19,10 +19,8 @@ typedef struct hr__nccl_member {
     hr__nccl_board *board;    /* shared by the members of one process; NULL: none */
     uint64_t ops, batches;    /* issuing thread: issued */
     hr__nccl_flights flights; /* job->mu */
-    int64_t
-        remote_ns; /* issuing thread: since when NCCL speaks of a failure elsewhere; 0 */
-    int64_t windows_end;   /* issuing thread: of the symmetric space so far */
-    hr__nccl_piece *token; /* a few bytes for barriers and empty messages */
+    int64_t windows_end;      /* issuing thread: of the symmetric space so far */
+    hr__nccl_piece *token;    /* a few bytes for barriers and empty messages */
 } hr__nccl_member;
 
 static inline hr__nccl_member *hr__nccl_member_of(const hr_group *g)
@@ -46,8 +44,10 @@ hr_status hr__nccl_settle(hr__nccl_member *m, const char *op, uint64_t seq);
 /* What NCCL has found meanwhile. A failure elsewhere counts once the base has had time to say whose it is. */
 hr_status hr__nccl_async(hr__nccl_member *m);
 
-/* nccl_late.c: does the oldest operation under way wait in vain? */
+/* nccl_late.c: does the oldest operation under way wait in vain? And `st`, which is NCCL's and in the last error, with
+ * the operation that it met. */
 hr_status hr__nccl_check_late(hr__nccl_member *m);
+hr_status hr__nccl_name_failed(hr__nccl_member *m, hr_status st);
 
 /* nccl_reset.c */
 hr_status hr__nccl_reset(hr__nccl_job *job);

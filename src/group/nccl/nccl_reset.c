@@ -73,7 +73,6 @@ static void forget(hr__nccl_member *m)
     hr__nccl_board_leave(m->board, m->base.rank);
     m->board = NULL;
     m->ops = m->batches = 0;
-    m->remote_ns = 0;
     pthread_mutex_lock(&job->mu);
     hr__nccl_flights_reap(&m->flights, job->dev, true);
     memset(&m->flights.doing, 0, sizeof m->flights.doing);

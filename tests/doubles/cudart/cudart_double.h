@@ -45,6 +45,9 @@ int64_t headrace_double_pool_attribute(int which);
  * by gpu_works(false), then gpu_works(true). */
 int headrace_double_gpu_work(void *stream, void (*fn)(void *arg), void *arg);
 void headrace_double_gpu_works(bool begins);
+/* The same; once the context has died `drop` takes its place, which frees `arg`. */
+int headrace_double_gpu_job(void *stream, void (*fn)(void *arg),
+                            void (*drop)(void *arg), void *arg);
 /* For doubles of libraries that stand on the runtime: their calls count as its own, and are the n-th to fail likewise:
  * a cudaError_t. */
 int headrace_double_enter(void);

@@ -73,7 +73,7 @@ struct work {
     int deaths; /* when it was put there */
     union {
         struct {
-            cudaHostFn_t fn;
+            cudaHostFn_t fn, drop; /* drop: in its place once the context has died */
             void *arg;
         } host;
         struct {

@@ -117,23 +117,32 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t fn, void *arg)
     ENTER();
     if (fn == NULL)
         return double_end(cudaErrorInvalidValue);
-    return put(stream, &(work){.run = run_host_function, .host = {fn, arg}});
+    return put(stream, &(work){.run = run_host_function, .host = {fn, NULL, arg}});
 }
 
 static void run_gpu_work(work *w)
 {
-    if (w->deaths != double_deaths())
-        return;
+    bool dead = w->deaths != double_deaths();
     double_in_host_function(true); /* it cannot call CUDA either */
-    headrace_double_gpu_works(true);
-    w->host.fn(w->host.arg);
-    headrace_double_gpu_works(false);
+    if (!dead) {
+        headrace_double_gpu_works(true);
+        w->host.fn(w->host.arg);
+        headrace_double_gpu_works(false);
+    } else if (w->host.drop) {
+        w->host.drop(w->host.arg);
+    }
     double_in_host_function(false);
+}
+
+int headrace_double_gpu_job(void *stream, void (*fn)(void *arg),
+                            void (*drop)(void *arg), void *arg)
+{
+    return put(stream, &(work){.run = run_gpu_work, .host = {fn, drop, arg}});
 }
 
 int headrace_double_gpu_work(void *stream, void (*fn)(void *arg), void *arg)
 {
-    return put(stream, &(work){.run = run_gpu_work, .host = {fn, arg}});
+    return headrace_double_gpu_job(stream, fn, NULL, arg);
 }
 
 static void run_copy(work *w)

@@ -79,10 +79,9 @@ static ncclResult_t submit(job *j, void *stream)
     bool blocking = j->comm->blocking;
     j->comm->busy = !blocking;
     double_comm_hold(j->comm);
-    if (double_runtime()->gpu_work(stream, double_run, j) == 0)
+    if (double_runtime()->gpu_job(stream, double_run, double_drop, j) == 0)
         return blocking ? ncclSuccess : ncclInProgress;
-    double_comm_drop(j->comm);
-    free(j);
+    double_drop(j);
     return double_wrong(ncclUnhandledCudaError, "no such stream");
 }
 

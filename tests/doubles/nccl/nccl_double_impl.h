@@ -16,7 +16,8 @@ ncclResult_t ncclGroupEnd(void);
 
 /* ---- nccl_double_runtime.c: the double of the CUDA runtime, which HEADRACE_CUDART names -------------------- */
 typedef struct runtime {
-    int (*gpu_work)(void *stream, void (*fn)(void *arg), void *arg);
+    int (*gpu_job)(void *stream, void (*fn)(void *arg), void (*drop)(void *arg),
+                   void *arg);
     void (*gpu_works)(bool begins);
     int (*enter)(void);
     int (*device)(void);
@@ -143,6 +144,7 @@ typedef struct job {
     op ops[];
 } job;
 void double_run(void *job);
+void double_drop(void *job); /* it is never to run */
 void double_move_free(clique *c);
 
 #endif

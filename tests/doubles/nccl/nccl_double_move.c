@@ -206,6 +206,13 @@ static void wait_a_while(clique *c)
     double_runtime()->gpu_works(true);
 }
 
+void double_drop(void *job_)
+{
+    job *j = job_;
+    double_comm_drop(j->comm);
+    free(j);
+}
+
 void double_run(void *job_)
 {
     job *j = job_;
@@ -223,8 +230,7 @@ void double_run(void *job_)
         withdraw(c, j);
     }
     pthread_mutex_unlock(&c->mu);
-    double_comm_drop(j->comm);
-    free(j);
+    double_drop(j);
 }
 
 void double_move_free(clique *c)

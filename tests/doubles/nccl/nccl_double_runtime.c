@@ -14,7 +14,7 @@ static const struct {
     const char *name;
     size_t at;
 } functions[] = {
-    {"headrace_double_gpu_work", offsetof(runtime, gpu_work)},
+    {"headrace_double_gpu_job", offsetof(runtime, gpu_job)},
     {"headrace_double_gpu_works", offsetof(runtime, gpu_works)},
     {"headrace_double_enter", offsetof(runtime, enter)},
     {"headrace_double_device", offsetof(runtime, device)},

@@ -75,6 +75,14 @@ static inline void count_live(nccl_live *out)
     count(out);
 }
 
+static inline void break_all(int result)
+{
+    void (*break_them)(int result);
+    void *symbol = symbol_of("HEADRACE_NCCL", "headrace_nccl_break");
+    memcpy(&break_them, &symbol, sizeof break_them);
+    break_them(result);
+}
+
 /* ---- memory of the GPU ---- */
 /* Memory of the device that holds these bytes. */
 static inline hr_status on_gpu(const void *from, size_t bytes, void **out)
