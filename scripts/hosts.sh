@@ -5,6 +5,8 @@
 #
 #     sudo scripts/hosts.sh -r 1gbit 2 mpirun -n 2 build/release/headrace train --ep 2 --out /tmp/run
 #
+# Where there are as many processor cores as hosts, each host has some of its own, as hosts have.
+#
 #     -r RATE      of each cable and direction, in tc's words
 #     -l PERCENT   of the packets that come to a host are lost
 #
@@ -36,7 +38,7 @@ shift $((OPTIND - 1))
 
 if [ -z "${HOSTS_APART:-}" ]; then
     [ "$(id -u)" = 0 ] || skip "want root"
-    for tool in unshare setpriv ip tc nft mpirun; do
+    for tool in unshare setpriv taskset ip tc nft mpirun; do
         command -v $tool >/dev/null 2>&1 || skip "want $tool"
     done
     apart="unshare --net --uts --mount --pid"
@@ -54,7 +56,7 @@ folders() {
     mount -t proc proc /proc
     mount -t tmpfs run /run
     mount -t tmpfs shm /dev/shm
-    mkdir /run/netns /run/mpi
+    mkdir /run/netns /run/mpi /run/cores
     echo "127.0.0.1 localhost" >/run/names
     for i in $(seq 0 $((n - 1))); do
         echo "10.77.0.$((i + 1)) host$i" >>/run/names
@@ -83,6 +85,21 @@ lose() {
         add rule inet loss input iif eth0 numgen random mod 100 < $loss counter drop"
 }
 
+# Every n-th of those that we may run on, from the host's number on; all where they do not go round.
+cores() {
+    taskset -cp $$ | awk -F '[:,] *' -v n="$n" -v host="$1" '{
+        for (i = 2; i <= NF; i++) {
+            ends = split($i, end, "-")
+            for (core = end[1]; core <= end[ends]; core++)
+                of[have++] = core
+        }
+        for (i = 0; i < have; i++)
+            if (have < n || i % n == host)
+                list = list "," of[i]
+        print substr(list, 2)
+    }'
+}
+
 host() {
     ip netns add "host$1"
     ip link add "cable$1" type veth peer name eth0 netns "host$1"
@@ -92,6 +109,7 @@ host() {
     ip link set "cable$1" master switch up
     [ -z "$rate" ] || limit "$1"
     [ -z "$loss" ] || lose "$1"
+    cores "$1" >"/run/cores/host$1"
 }
 
 # How mpirun starts its part on a host: in place of ssh.
@@ -100,7 +118,7 @@ shell() {
 #!/bin/sh
 host=$1
 shift
-exec ip netns exec "$host" unshare --uts sh -c "hostname $host; $*"
+exec taskset -c "$(cat "/run/cores/$host")" ip netns exec "$host" unshare --uts sh -c "hostname $host; $*"
 END
     chmod +x /run/enter
 }
@@ -123,7 +141,7 @@ export OMPI_MCA_plm_rsh_agent=/run/enter OMPI_MCA_plm_rsh_no_tree_spawn=1
 export OMPI_MCA_orte_default_hostfile=/run/hosts OMPI_MCA_orte_tmpdir_base=/run/mpi
 export OMPI_MCA_oob_tcp_if_include=10.77.0.0/24 OMPI_MCA_btl_tcp_if_include=10.77.0.0/24
 export OMPI_MCA_osc=^rdma # one-sided: it wants more of the network than TCP
-# In turn; and all hosts are on the same cores, which each of them would bind to from the first on.
+# In turn; and what a host has of the cores is not what a host of its own would bind ranks to.
 export OMPI_MCA_rmaps_base_mapping_policy=node OMPI_MCA_hwloc_base_binding_policy=none
 export OMPI_MCA_mpi_yield_when_idle=1
 

@@ -6,14 +6,17 @@
 #include <errno.h>
 #include <sched.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 static const int64_t eager_ns = 3000, first_lively_ns = 60000, stir_lively_ns = 20000,
                      first_step_ns = 20000, short_step_ns = 200000,
                      long_step_ns = 1000000, long_after_ns = 100000000,
-                     notes_every_ns = 10000;
-/* Of a transfer: how long it may take on the fastest ways, and on the slowest that keep a core busy. */
-static const int64_t lively_ns_per_byte = 2, flow_ns_per_byte = 10;
+                     notes_every_ns = 10000, slice_ns = 100000;
+/* Of a transfer: how long it may take on the fastest ways, and on the slowest whose end is looked for often.
+ * Slower ones are left to the kernel's buffers: looks would take the time of who computes on the same core. */
+static const int64_t lively_bytes_per_ns = 10, flow_ns_per_byte = 10;
 
 /* Of the calling thread's wait: until when it looks without a rest, then yields between looks, then sleeps
  * for short steps. */
@@ -35,16 +38,40 @@ static void look_often(int64_t now, int64_t lively_ns, int64_t bytes)
 
 void hr__mpi_stir(int64_t bytes)
 {
-    look_often(hr_now_ns(), stir_lively_ns + bytes * lively_ns_per_byte, bytes);
+    look_often(hr_now_ns(), stir_lively_ns + bytes / lively_bytes_per_ns, bytes);
+}
+
+/* struct sched_attr of Linux, for which the C library has no header. */
+typedef struct sched_wish {
+    uint32_t size, policy;
+    uint64_t flags;
+    int32_t nice;
+    uint32_t priority;
+    uint64_t runtime_ns, deadline_ns, period_ns;
+} sched_wish;
+
+/* A thread that only looks wants the core at once and for no time. Since Linux 6.12 one that asks for short
+ * slices comes before one that computes; without, it gets the core when the other's slice is over, up to three
+ * milliseconds later. A wish: where it is not granted all works, later. And the default slack of 50 us
+ * would be added to each sleep. */
+static void ask_for_promptness(void)
+{
+    sched_wish wish = {.size = sizeof wish};
+    prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
+    if (syscall(SYS_sched_getattr, 0, &wish, sizeof wish, 0) != 0 ||
+        wish.policy != SCHED_OTHER)
+        return;
+    wish.runtime_ns = (uint64_t)slice_ns;
+    (void)syscall(SYS_sched_setattr, 0, &wish, 0);
 }
 
 static void sleep_for(int64_t ns)
 {
-    static _Thread_local bool precise;
+    static _Thread_local bool prompt;
     struct timespec t = {.tv_nsec = ns};
-    if (!precise) { /* the default slack of 50 us would be added to each step */
-        prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
-        precise = true;
+    if (!prompt) {
+        ask_for_promptness();
+        prompt = true;
     }
     while (clock_nanosleep(CLOCK_MONOTONIC, 0, &t, &t) == EINTR)
         ;
