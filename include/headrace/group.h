@@ -166,7 +166,7 @@ HR_API HR_RESULT hr_status hr_window_create(hr_group *g, size_t bytes, hr_stream
 HR_API void hr_window_destroy(hr_window *w);
 HR_API hr_storage *hr_window_storage(const hr_window *w); /* borrowed */
 HR_API int64_t hr_window_offset(const hr_window *w);      /* the same on all members */
-/* Where member `rank` has it; NULL outside the group. */
+/* Where member `rank` has it; NULL outside the group, and where an engine cannot tell. */
 HR_API void *hr_window_peer(const hr_window *w, int rank);
 
 /* Rows between plain memory and windows, where only device memory knows how many. `counts` is the
