@@ -168,9 +168,7 @@ hr_status hr__nccl_window_make(hr_group *g, size_t bytes, hr__window **out)
         return HR_OK;
     }
     hr__nccl_fail(m->job, st);
-    if (w) { /* no handle, no storage */
-        drop(w);
-        drop(w);
-    }
+    if (w)
+        atomic_store(&w->holds, 1); /* there will be no handle and no storage */
     return m->under->ops->status(m->under);
 }
