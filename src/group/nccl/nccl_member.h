@@ -45,7 +45,7 @@ hr_status hr__nccl_settle(hr__nccl_member *m, const char *op, uint64_t seq);
 hr_status hr__nccl_async(hr__nccl_member *m);
 
 /* nccl_late.c: does the oldest operation under way wait in vain? And `st`, which is NCCL's and in the last error, with
- * the operation that it met. */
+ * the operation that it met, if that has not ended. */
 hr_status hr__nccl_check_late(hr__nccl_member *m);
 hr_status hr__nccl_name_failed(hr__nccl_member *m, hr_status st);
 
