@@ -64,6 +64,8 @@ HR_API hr_device *hr_device_current(void);
 HR_API const char *hr_device_backend(const hr_device *dev);
 /* The same in some more words, such as versions: "CUDA on test double", "host". */
 HR_API void hr_device_describe(hr_device *dev, char *out, size_t cap);
+/* Which of the GPUs that the process sees, as CUDA counts them; 0 of "host". */
+HR_API int hr_device_ordinal(const hr_device *dev);
 HR_API int hr_device_rank(const hr_device *dev);
 HR_API int hr_device_cores(const hr_device *dev);
 HR_API hr_stream *hr_device_default_stream(hr_device *dev);

@@ -117,7 +117,7 @@ HR_API HR_RESULT hr_status hr_tensor_write(hr_tensor *t, const void *host,
 
 /* ---- DLPack: the tensors of other libraries, without a copy -------------------------------
  * The structs are those of DLPack's own header (its versions 0.x, and "versioned" since 1.0).
- * Memory of the CPU only.
+ * Of the CPU for "host", of its own GPU for "cuda".
  *
  *     hr_tensor_from_dlpack(theirs, &x);  // x has their bytes; their deleter runs after x
  *     hr_tensor_to_dlpack(y, &ours);      // whoever gets it calls ours->deleter(ours)

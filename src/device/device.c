@@ -154,6 +154,11 @@ void hr_device_describe(hr_device *dev, char *out, size_t cap)
         snprintf(out, cap, "%s", hr_device_backend(dev));
 }
 
+int hr_device_ordinal(const hr_device *dev)
+{
+    return dev && dev->ops->ordinal ? dev->ops->ordinal(dev) : 0;
+}
+
 int hr_device_rank(const hr_device *dev)
 {
     return dev ? dev->rank : -1;

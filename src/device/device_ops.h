@@ -67,6 +67,8 @@ typedef struct hr_device_ops {
 
     /* Optional. NULL: its name says all. In a few words, "CUDA 13.0, ...". */
     void (*describe)(hr_device *dev, char *out, size_t cap);
+    /* Optional. NULL: there is one, 0. */
+    int (*ordinal)(const hr_device *dev);
     /* Optional. NULL: it is on no PCI bus. "0000:3b:00.0" */
     hr_status (*pci_bus_id)(hr_device *dev, char *out, size_t cap);
     /* Optional. NULL: it has no threads. All of them keep to `cpus`, or none; streams are empty. */

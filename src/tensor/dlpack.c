@@ -38,6 +38,17 @@ static const struct {
 };
 enum { TYPES = sizeof types / sizeof types[0] };
 
+/* What DLPack calls a device; type 0, which it has not, where it has no word for ours. Managed memory goes out
+ * as that of its GPU, which every library knows. */
+static struct hr__dl_device place_of(const hr_device *dev)
+{
+    const char *backend = hr_device_backend(dev);
+    int32_t type = strcmp(backend, "host") == 0   ? HR__DL_CPU
+                   : strcmp(backend, "cuda") == 0 ? HR__DL_CUDA
+                                                  : 0;
+    return (struct hr__dl_device){type, hr_device_ordinal(dev)};
+}
+
 /* ---- out ------------------------------------------------------------------------------ */
 static void describe(struct exported *e, struct hr__dl_tensor *d)
 {
@@ -49,7 +60,7 @@ static void describe(struct exported *e, struct hr__dl_tensor *d)
         stride *= t->count ? t->shape[i] : 1; /* empty: the product might overflow */
     }
     *d = (struct hr__dl_tensor){.data = hr_tensor_data(t),
-                                .device = {HR__DL_CPU, 0},
+                                .device = place_of(e->dev),
                                 .ndim = t->ndim,
                                 .shape = e->shape,
                                 .strides = e->strides};
@@ -114,12 +125,12 @@ static hr_status export_tensor(const char *call, hr_tensor *t, struct exported *
     hr_dlpack_collect();
     HR_TRY(hr_tensor_check(t, call));
     hr_device *dev = hr_stream_device(t->storage->home);
-    const char *backend = hr_device_backend(dev);
-    if (strcmp(backend, "host") != 0)
-        return hr_fail(HR_ERR_UNSUPPORTED, "device",
-                       "%s: tensor '%s' is in memory of '%s'; only that of the CPU can "
-                       "be handed out",
-                       call, t->name, backend);
+    if (place_of(dev).type == 0)
+        return hr_fail(
+            HR_ERR_UNSUPPORTED, "device",
+            "%s: tensor '%s' is in memory of '%s'; only that of the CPU and of "
+            "CUDA can be handed out",
+            call, t->name, hr_device_backend(dev));
     struct exported *e = calloc(1, sizeof *e);
     if (!e)
         return hr_fail(HR_ERR_NOMEM, "nomem", "%s: no memory for its record", call);
@@ -217,12 +228,17 @@ static hr_status check_place(const char *call, const struct hr__dl_tensor *d,
                              size_t element, int64_t count, hr_stream **home)
 {
     HR_TRY(hr__current_stream(call, home));
-    const char *backend = hr_device_backend(hr_stream_device(*home));
-    if (d->device.type != HR__DL_CPU || strcmp(backend, "host") != 0)
-        return hr_fail(HR_ERR_UNSUPPORTED, "device",
-                       "%s: memory of device type %d for device '%s'; only memory of "
-                       "the CPU (1) for 'host' can be taken in",
-                       call, (int)d->device.type, backend);
+    const hr_device *dev = hr_stream_device(*home);
+    struct hr__dl_device here = place_of(dev), there = d->device;
+    if (there.type == HR__DL_CUDA_MANAGED)
+        there.type = HR__DL_CUDA;
+    if (there.type != here.type || (here.type != HR__DL_CPU && there.id != here.id))
+        return hr_fail(
+            HR_ERR_UNSUPPORTED, "device",
+            "%s: memory of device type %d, number %d, for '%s', whose own is of "
+            "type %d, number %d; copy it there first",
+            call, (int)d->device.type, (int)d->device.id, hr_device_backend(dev),
+            (int)here.type, (int)here.id);
     uintptr_t at = (uintptr_t)d->data + d->byte_offset;
     if (count > 0 && (!d->data || at % element != 0))
         return hr_fail(HR_ERR_INVALID, d->data ? "alignment" : "no_memory",

@@ -6,7 +6,7 @@
 #define HR_DLPACK_ABI_H
 #include <stdint.h>
 
-enum { HR__DL_CPU = 1 };
+enum { HR__DL_CPU = 1, HR__DL_CUDA = 2, HR__DL_CUDA_MANAGED = 13 };
 enum { HR__DL_INT = 0, HR__DL_UINT = 1, HR__DL_FLOAT = 2, HR__DL_BFLOAT = 4 };
 enum { HR__DL_MAJOR = 1, HR__DL_READ_ONLY = 1 };
 

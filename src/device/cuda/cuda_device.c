@@ -88,6 +88,11 @@ static hr_status cuda_device_init(hr_device *dev)
     return st;
 }
 
+static int cuda_ordinal(const hr_device *dev)
+{
+    return ((const hr__gpu_device *)dev)->ordinal;
+}
+
 static int attribute(hr__gpu_device *d, enum cudaDeviceAttr what)
 {
     int v = 0;
@@ -128,6 +133,7 @@ const hr_device_ops hr__cuda_ops = {
     .name = "cuda",
     .least = 0,
     .greatest = 0,
+    .ordinal = cuda_ordinal,
     .device_size = sizeof(hr__gpu_device),
     .stream_size = sizeof(hr__gpu_stream),
     .event_size = sizeof(hr__gpu_event),

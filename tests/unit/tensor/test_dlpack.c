@@ -7,6 +7,11 @@
 typedef struct DLManagedTensor managed;
 typedef struct DLManagedTensorVersioned versioned;
 
+static bool on_cuda(void)
+{
+    return strcmp(test_backend(), "cuda") == 0;
+}
+
 /* ---- out ------------------------------------------------------------------------------ */
 static void handed_out_tensor_describes_the_same_bytes(void **state)
 {
@@ -23,8 +28,8 @@ static void handed_out_tensor_describes_the_same_bytes(void **state)
         kit_ok(hr_tensor_to_dlpack(t, &m));
         assert_ptr_equal((char *)m->tensor.data + m->tensor.byte_offset,
                          hr_tensor_data(t));
-        assert_int_equal(m->tensor.device.type, 1);
-        assert_int_equal(m->tensor.device.id, 0);
+        assert_int_equal(m->tensor.device.type, on_cuda() ? 2 : 1);
+        assert_int_equal(m->tensor.device.id, hr_device_ordinal(kit_dev));
         assert_int_equal(m->tensor.ndim, 3);
         assert_memory_equal(m->tensor.shape, shape, sizeof shape);
         assert_memory_equal(m->tensor.strides, ((int64_t[]){12, 4, 1}), sizeof shape);
@@ -105,15 +110,16 @@ static struct foreign *make_foreign(struct foreign *f)
     *f = (struct foreign){.memory = {9, 1, 2, 3, 4, 5, 6, 9},
                           .shape = {2, 3, 1, 1, 1, 1},
                           .strides = {3, 1, 1, 1, 1, 1}};
-    f->m = (managed){.tensor = {.data = f->memory,
-                                .device = {1, 0},
-                                .ndim = 2,
-                                .dtype = {2, 32, 1},
-                                .shape = f->shape,
-                                .strides = f->strides,
-                                .byte_offset = sizeof(float)},
-                     .manager_ctx = f,
-                     .deleter = delete_foreign};
+    f->m =
+        (managed){.tensor = {.data = f->memory,
+                             .device = {on_cuda() ? 2 : 1, hr_device_ordinal(kit_dev)},
+                             .ndim = 2,
+                             .dtype = {2, 32, 1},
+                             .shape = f->shape,
+                             .strides = f->strides,
+                             .byte_offset = sizeof(float)},
+                  .manager_ctx = f,
+                  .deleter = delete_foreign};
     return f;
 }
 
@@ -230,12 +236,31 @@ static void other_types_shapes_and_places_are_refused(void **state)
     refused(&f, HR_ERR_INVALID, "shape", "2^63");
     make_foreign(&f)->m.tensor.shape = NULL;
     refused(&f, HR_ERR_INVALID, "shape", "shape is NULL");
-    make_foreign(&f)->m.tensor.device.type = 2; /* CUDA */
-    refused(&f, HR_ERR_UNSUPPORTED, "device", "type 2");
+    make_foreign(&f)->m.tensor.device.type = 10; /* ROCm */
+    refused(&f, HR_ERR_UNSUPPORTED, "device", "type 10");
+    make_foreign(&f)->m.tensor.device.type =
+        on_cuda() ? 1 : 2; /* the other of CPU and CUDA */
+    refused(&f, HR_ERR_UNSUPPORTED, "device", on_cuda() ? "type 1" : "type 2");
     make_foreign(&f)->m.tensor.byte_offset = 2;
     refused(&f, HR_ERR_INVALID, "alignment", "4 bytes");
     make_foreign(&f)->m.tensor.data = NULL;
     refused(&f, HR_ERR_INVALID, "no_memory", "6 elements");
+}
+
+static void memory_of_another_gpu_is_refused_and_managed_memory_taken(void **state)
+{
+    struct foreign f;
+    hr_tensor *t;
+    if (!on_cuda())
+        skip();
+    make_foreign(&f)->m.tensor.device.id++;
+    refused(&f, HR_ERR_UNSUPPORTED, "device", "number 1, for 'cuda'");
+    make_foreign(&f)->m.tensor.device.type = 13;
+    kit_ok(hr_tensor_from_dlpack(&f.m, &t));
+    KIT_EXPECT(t, 1, 2, 3, 4, 5, 6);
+    hr_tensor_release(t);
+    kit_ok(hr_stream_synchronize(hr_stream_current()));
+    assert_int_equal(f.deleted, 1);
 }
 
 static void without_a_device_nothing_is_taken(void **state)
@@ -305,7 +330,7 @@ static void bytes_of_another_device_are_collected_by_their_own(void **state)
     kit_ok(hr_stream_synchronize(hr_stream_current()));
     kit_ok(hr_tensor_to_dlpack(t, &m));
     hr_tensor_release(t);
-    kit_ok(hr_device_open("host", NULL, &second));
+    kit_ok(hr_device_open(test_backend(), NULL, &second));
     hr_device_set_current(second);
     kit_ok(hr_tensor_from_dlpack(m, &there));
     assert_ptr_equal(hr_tensor_data(there), at);
@@ -420,6 +445,7 @@ int main(void)
         T(what_is_not_dense_and_row_major_is_refused),
         T(strides_of_single_and_empty_dimensions_mean_nothing),
         T(other_types_shapes_and_places_are_refused),
+        T(memory_of_another_gpu_is_refused_and_managed_memory_taken),
         T(without_a_device_nothing_is_taken),
         T(what_was_handed_out_comes_back_as_the_tensor_it_was),
         T(bytes_given_back_on_another_thread_are_collected),
