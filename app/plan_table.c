@@ -149,6 +149,9 @@ hr_status hr_app_plan_compare(const plan_options *o, const plan_row *best)
         put_row(place + 1, &rows[place]);
     put_others(rows, place, n);
     put_notes(rows, n);
+    if (place == 0 && !best)
+        st = hr_fail(HR_ERR_INVALID, "none",
+                     "no schedule can do it; the table says of each why");
 done:
     for (int i = 0; i < n; i++)
         hr_app_plan_row_fini(&rows[i]);

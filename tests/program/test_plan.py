@@ -69,9 +69,11 @@ class Plan(program_kit.Case):
         self.assertIn("1f1b", rows)
         self.assertIn("8000", others["gpipe"])
         self.assertIn("4000", others["gpipe"])
-        _, others = self.table(pp=4, microbatches=8, activation_bytes=1, param_bytes=100,
-                               memory_limit=99)
-        self.assertIn("parameters alone take 100 bytes", others["1f1b"])
+
+    def test_a_table_of_refusals_alone_ends_with_1(self):
+        done = run(plan(pp=4, microbatches=8, activation_bytes=1, param_bytes=100, memory_limit=99))
+        self.check(done, 1, "no schedule")
+        self.assertRegex(done.out, "1f1b .*parameters alone take 100 bytes")
 
     def test_sizes_out_of_range_name_the_nearest(self):
         for option, value, nearest in (("pp", 0, 1), ("pp", 5000, 4096), ("microbatches", 0, 1),
