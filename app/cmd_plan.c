@@ -49,16 +49,17 @@ static hr_status write_text(char *text, const char *path)
     return st;
 }
 
+/* The text first, which holds every schedule. */
 static hr_status write_files(const plan_options *o, const hr_schedule *s)
 {
     char *text = NULL;
-    if (o->csv[0]) {
-        APP_TRY(hr_schedule_print_csv(s, &text));
-        APP_TRY(write_text(text, o->csv));
-    }
     if (o->text[0]) {
         APP_TRY(hr_schedule_print(s, &text));
         APP_TRY(write_text(text, o->text));
+    }
+    if (o->csv[0]) {
+        APP_TRY(hr_schedule_print_csv(s, &text));
+        APP_TRY(write_text(text, o->csv));
     }
     return HR_OK;
 }

@@ -319,8 +319,9 @@ class Plan(program_kit.Case):
                 self.assertIn("is sound: 4 ranks", self.done(plan(check=path)).out)
 
     def test_what_csv_cannot_hold_is_not_written(self):
-        path = self.folder / "dualpipe.csv"
-        self.check(run(plan(schedule="dualpipe", csv=path)), 1, "bidirectional")
+        path, text = self.folder / "dualpipe.csv", self.folder / "dualpipe.txt"
+        self.check(run(plan(schedule="dualpipe", csv=path, text=text)), 1, "bidirectional")
+        self.assertIn("is sound", self.done(plan(check=text)).out)
         self.assertFalse(path.exists())
 
     def test_a_schedule_that_cannot_be_made_names_the_nearest(self):
