@@ -1,8 +1,20 @@
 /* rank_groups.c: see rank_groups.h. */
 #include "rank_groups.h"
 #include "app_try.h"
+#include "headrace/group_nccl.h"
 #include <stdlib.h>
 #include <string.h>
+
+hr_status hr_app_groups_world(hr_group *base, double timeout_s, hr_group **out)
+{
+    *out = NULL;
+    if (hr_group_size(base) > 1 && hr_nccl_is_needed(hr_group_device(base)) &&
+        !hr_group_nccl_comm(base))
+        return hr_group_over_nccl(
+            base, &(hr_nccl_opts){HR_INIT(hr_nccl_opts), .timeout_s = timeout_s}, out);
+    *out = hr_group_retain(base);
+    return HR_OK;
+}
 
 /* ---- the grid ------------------------------------------------------------------------------- */
 

@@ -23,6 +23,9 @@ typedef struct rank_groups {
     int *first_stage, *owner;
 } rank_groups;
 
+/* A world over NCCL where ranks reach each other's memory only so, else `base` itself; for hr_group_release(). Collective
+ * over `base`. */
+hr_status hr_app_groups_world(hr_group *base, double timeout_s, hr_group **out);
 /* Collective over `world`. Errors: those of hr_group_create(). */
 hr_status hr_app_groups_open(rank_groups *g, hr_group *world, const train_options *o);
 /* The groups of what several stages hold. Collective over the pipeline; after the above. */

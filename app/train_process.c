@@ -7,6 +7,7 @@
 #include "host_name.h"
 #include "interrupt.h"
 #include "launcher.h"
+#include "rank_groups.h"
 #include <string.h>
 
 static const char WRONG_USAGE[] = "wrong_usage"; /* the reason by which all know it */
@@ -54,15 +55,29 @@ static void interrupted(void *world_)
 
 /* ---- one rank ------------------------------------------------------------------------------ */
 
-static hr_status work(const process *p, hr_group *world)
+static hr_status train_or_plan(const process *p, hr_group *world)
 {
-    if (p->usage < 0)
-        return hr_fail(p->usage, WRONG_USAGE, "%s", p->said);
-    APP_TRY(check_world(p->opts, hr_group_size(world)));
     if (!p->opts->dry_run)
         return hr_app_train_rank(p->opts, world);
     APP_TRY(hr_app_train_meet(p->opts, world));
     return hr_group_rank(world) == 0 ? hr_app_dry_run(p->opts) : HR_OK;
+}
+
+static hr_status work(const process *p, hr_group *base)
+{
+    hr_group *world;
+    char said[1024];
+    if (p->usage < 0)
+        return hr_fail(p->usage, WRONG_USAGE, "%s", p->said);
+    APP_TRY(check_world(p->opts, hr_group_size(base)));
+    APP_TRY(hr_app_groups_world(base, p->opts->timeout_s, &world));
+    hr_status st = train_or_plan(p, world);
+    snprintf(said, sizeof said, "%s", hr_last_error());
+    const char *reason = hr_last_reason();
+    if (st < 0) /* the others must not wait for this rank's release */
+        hr_group_abort(base, st);
+    hr_group_release(world);
+    return st < 0 ? hr_fail(st, reason, "%s", said) : st;
 }
 
 /* Where the end takes long, because a rank does not come to it, the launcher may not wait for it. What another

@@ -212,26 +212,14 @@ static hr_status run(train_rank *r)
     return r->job->opts->profile[0] ? hr_app_rank_profile(r) : HR_OK;
 }
 
-/* Where ranks reach each other's memory only so, their groups are over NCCL. */
-static hr_status open_world(hr_group *base, train_job *job, hr_group **out)
-{
-    *out = NULL;
-    if (hr_group_size(base) == 1 || !hr_nccl_is_needed(hr_group_device(base))) {
-        *out = hr_group_retain(base);
-        return HR_OK;
-    }
-    hr_nccl_opts o = {HR_INIT(hr_nccl_opts), .timeout_s = job->opts->timeout_s};
-    APP_TRY(hr_group_over_nccl(base, &o, out));
-    if (hr_group_rank(base) == 0)
-        snprintf(job->transfers, sizeof job->transfers, "%s", hr_nccl_library(NULL));
-    return HR_OK;
-}
-
 hr_status hr_app_rank_main(hr_group *base, void *train_job_)
 {
     train_rank r = {.job = train_job_};
-    hr_status st = open_world(base, r.job, &r.groups.world);
+    train_job *job = r.job;
+    hr_status st = hr_app_groups_world(base, job->opts->timeout_s, &r.groups.world);
     hr_group *world = r.groups.world;
+    if (st >= 0 && hr_group_rank(world) == 0 && hr_group_nccl_comm(world))
+        snprintf(job->transfers, sizeof job->transfers, "%s", hr_nccl_library(NULL));
     if (st >= 0)
         st = run(&r);
     char said[512];

@@ -34,7 +34,7 @@ hr_status run_on(const engine *e, int n, const hr_local_opts *o, hr_rank_fn fn,
 
 /* The ranks of this test meet in memory, or want a link that is imitated. */
 void skip_across_processes(void);
-/* There is no link that is imitated, or reductions are not ours. */
+/* There is no link that is imitated, reductions are not ours, or a world takes a while to be made. */
 void skip_over_nccl(void);
 
 /* fn succeeds on every engine, plain and with launch_blocking, for these numbers of ranks. */
