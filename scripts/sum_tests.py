@@ -2,7 +2,8 @@
 """sum_tests.py DIR: adds up what ctest (DIR/*.xml, JUnit) and the other steps (DIR/steps:
 `passed|failed|skipped NAME [REASON]`) say.
 
-Prints failures and the reasons of skips, then one line: `N passed, N failed, N skipped`.
+Prints failures and the reasons of skips, how many of those that passed stand on a double of CUDA, then one
+line: `N passed, N failed, N skipped`.
 A test that did not run for any reason but a skip of its own has failed.
 """
 import pathlib
@@ -46,6 +47,9 @@ def main():
         count[verdict] += 1
         if verdict != "passed":
             print(f"{verdict}: {name}" + (f" ({why})" if why else ""))
+    doubles = sum(verdict == "passed" and ": double." in name for verdict, name, _ in results)
+    if doubles:
+        print(f"{doubles} of those that passed: CUDA on test double")
     print(", ".join(f"{n} {verdict}" for verdict, n in count.items()), flush=True)
     return 0 if count["failed"] == 0 and count["passed"] > 0 else 1
 
