@@ -93,7 +93,9 @@ class OverNccl(program_kit.Case):
                     self.assertAlmostEqual(ours, theirs, delta=1e-4)
 
     def test_a_call_that_fails_ends_the_run_of_all_ranks(self):
-        for n, code in ((400, 2), (1500, 400), (4000, 719)):
+        """Late ones take the context with them: which call is the n-th is not the same in every run, and one that reads a
+        span's time may fail."""
+        for n, code in ((400, 2), (1500, 700), (4000, 719)):
             with self.subTest(n=n):
                 ended = self.cuda({"ep": 2}, HEADRACE_DOUBLE_FAIL=f"{n}:{code}")
                 self.assertEqual(ended.status, 1)
