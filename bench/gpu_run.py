@@ -1,6 +1,7 @@
 """What the parts of gpu_check.py share: commands under a time limit, a row a result, one log of all that was
 printed, and a JSON file that is whole whenever one looks.
 """
+import contextlib
 import json
 import math
 import os
@@ -35,6 +36,19 @@ def kill(process):
     except subprocess.TimeoutExpired:
         return ", and cannot be killed"
     return ""
+
+
+@contextlib.contextmanager
+def signals_noted():
+    """Those that came meanwhile, instead of what they do: a process that is being started has nobody yet who
+    would end it. (Blocked ones would be blocked in the process, too.)"""
+    came = []
+    usual = {s: signal.signal(s, lambda number, _: came.append(number)) for s in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield came
+    finally:
+        for number, handler in usual.items():
+            signal.signal(number, handler)
 
 
 def replace(path, text):
@@ -84,12 +98,15 @@ class Check:
             return Ended("", "was not started: the time of its part was over")
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
             try:
-                process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=out, stderr=err,
-                                           env={**self.env, **(env or {})}, cwd=self.root, start_new_session=True)
+                with signals_noted() as came:
+                    process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=out, stderr=err,
+                                               env={**self.env, **(env or {})}, cwd=self.root, start_new_session=True)
             except OSError as e:
                 return Ended("", f"cannot be run: {e.strerror}")
             why, hung = None, False
             try:
+                for number in came:
+                    signal.raise_signal(number)
                 process.wait(limit)
             except subprocess.TimeoutExpired:
                 why, hung = f"ended after {limit:.3g} s without a result{kill(process)}", True
